@@ -1,0 +1,38 @@
+"""What firstsight raises: the caller's mistakes (safe to show as they are) apart from bugs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class FirstsightError(Exception):
+    """Base of everything firstsight raises on purpose; its message is one sentence meant for a person."""
+
+
+class BadInput(FirstsightError, ValueError):
+    """Something the caller gave is wrong. The message says what was expected, what came and what to do."""
+
+
+class UnknownName(BadInput):
+    """A name that nothing answers to; the message offers the nearest known one."""
+
+    def __init__(self, what: str, name: str, known: Iterable[str]):
+        known = list(known)
+        nearest = difflib.get_close_matches(name.lower(), [k.lower() for k in known], n=1, cutoff=0.5)
+        hint = next((k for k in known if nearest and k.lower() == nearest[0]), None)
+        offer = f"did you mean {hint!r}?" if hint else f"known are: {', '.join(map(str, known))}."
+        super().__init__(f"Unknown {what} {name!r}; {offer}")
+        self.nearest = hint
+
+
+class UnreadableFile(BadInput):
+    """A file is missing, truncated, foreign or not allowed to be read."""
+
+
+class CannotWrite(FirstsightError, OSError):
+    """Writing failed (full disk, no permission); whatever was there before is untouched."""
+
+
+class FirstsightWarning(UserWarning):
+    """Something deserves a look, but the work goes on."""

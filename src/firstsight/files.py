@@ -1,0 +1,54 @@
+"""Writing files so that a full disk or a killed process never leaves half of one."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from firstsight.errors import CannotWrite
+
+
+@contextmanager
+def atomic_path(path: str | Path) -> Iterator[Path]:
+    """A temporary path beside `path`; on success it takes its place in one step, on failure it vanishes."""
+    path = Path(path)
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
+        os.close(handle)
+        temporary = Path(name)
+        yield temporary
+        with temporary.open("rb") as written:  # the bytes must be on the disk before the name points at them
+            os.fsync(written.fileno())
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    except OSError as error:
+        reason = error.strerror or error
+        raise CannotWrite(
+            f"Could not write {path} ({reason}); what was there before is untouched. "
+            "Free some space or choose another place."
+        ) from error
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def write_atomically(path: str | Path, content: str | bytes | Callable[[Path], object]) -> None:
+    """Write text, bytes, or whatever a function writes to the path it is given."""
+    with atomic_path(path) as temporary:
+        if callable(content):
+            content(temporary)
+        elif isinstance(content, str):
+            temporary.write_text(content, encoding="utf-8")
+        else:
+            temporary.write_bytes(content)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

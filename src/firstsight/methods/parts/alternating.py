@@ -1,0 +1,83 @@
+"""Algorithm 1's loop, with what a long fit owes to people: progress, a history and a checkpoint."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from firstsight.methods.parts.checkpoint import Checkpoint
+from firstsight.methods.parts.tensors import make_generator
+from firstsight.methods.parts.two_branch import TwoBranch
+
+
+class AlternatingTraining:
+    """Runs Algorithm 1 once (inductive) or once per round (transductive), each time from the present weights."""
+
+    def __init__(self, settings: dict[str, Any], sizes: tuple[int, int, int], random_state, checkpoint, show):
+        self.settings, self.checkpoint, self.show = settings, checkpoint, show
+        self.generator = make_generator(random_state)
+        self.round, self.iteration, self.done = 1, 0, 0
+        self.history: list[dict[str, float]] = []
+        self.kept: dict[str, Tensor] = {}  # what else the caller wants back after a kill
+        interrupted = checkpoint.load() if checkpoint else None
+        if interrupted is None:
+            n_features, n_attributes, n_classes = sizes
+            self.net = TwoBranch.draw(
+                n_features, n_attributes, settings["embedding_dim"], n_classes, self.generator
+            )
+        else:
+            self._resume(*interrupted)
+
+    def run(self, rows, y: Tensor, A: Tensor, iterations: int, absent: Tensor | None = None) -> None:
+        """One round: iterations of (a) the visual and (b) the semantic problem, from wherever this one stands."""
+        settings, net = self.settings, self.net
+        if self.iteration == 0:
+            net.start(settings["learning_rate"], settings["penalty"])
+        while self.iteration < iterations:
+            began = time.perf_counter()
+            if settings["schedule"] == "cosine":
+                fade = 0.5 * (1 + math.cos(math.pi * self.iteration / iterations))
+                net.set_learning_rate(settings["learning_rate"] * fade)
+            regression, classification = net.visual_pass(
+                rows, y, A, settings["separation"], settings["batch_size"], self.generator, absent
+            )
+            semantic = net.semantic_pass(rows, y, A, settings["semantic_steps"])
+            self.iteration += 1
+            self.done += 1
+            self.history.append(
+                {
+                    "round": self.round,
+                    "iteration": self.iteration,
+                    "loss": regression + settings["separation"] * classification,
+                    "regression": regression,
+                    "classification": classification,
+                    "semantic": semantic,
+                    "seconds": time.perf_counter() - began,
+                }
+            )
+            self.show(self.done, f"loss {self.history[-1]['loss']:.4g}")
+            self.save()
+        self.round, self.iteration = self.round + 1, 0
+
+    def save(self, force: bool = False) -> None:
+        if self.checkpoint:
+            kept = {f"kept/{name}": value for name, value in self.kept.items()}
+            position = {"round": self.round, "iteration": self.iteration, "done": self.done}
+            self.checkpoint.save(
+                {**self.net.state(), **kept, "generator": self.generator.get_state()},
+                {**position, "history": self.history},
+                force,
+            )
+
+    def _resume(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        self.net = TwoBranch({k.removeprefix("weights/"): v for k, v in tensors.items() if k.startswith("weights/")})
+        self.net.start(self.settings["learning_rate"], self.settings["penalty"])
+        self.net.restore_optimizers(tensors)
+        self.generator.set_state(tensors["generator"].to(torch.uint8))
+        self.kept = {k.removeprefix("kept/"): v for k, v in tensors.items() if k.startswith("kept/")}
+        self.round, self.iteration, self.done = (facts[k] for k in ("round", "iteration", "done"))
+        self.history = facts["history"]

@@ -1,0 +1,60 @@
+"""The state of a running fit on disk, so that a killed one goes on where it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from firstsight.errors import BadInput, UnreadableFile
+from firstsight.files import write_atomically
+
+
+def fingerprint(settings: dict[str, Any], *arrays: np.ndarray) -> str:
+    """Says which fit a checkpoint belongs to: the same settings and, byte for byte, the same data."""
+    digest = hashlib.blake2b(json.dumps(settings, sort_keys=True, default=repr).encode(), digest_size=16)
+    for array in arrays:
+        digest.update(f"{array.shape}{array.dtype}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+class Checkpoint:
+    """One safetensors file, written at most every `every` seconds and always in one step."""
+
+    def __init__(self, path: str | Path, owner: str, every: float = 10.0):
+        self.path, self.owner, self.every = Path(path), owner, every
+        self._saved = time.monotonic()
+
+    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """Tensors and facts of the interrupted fit, None if there is none."""
+        if not self.path.exists():
+            return None
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                facts = json.loads((file.metadata() or {}).get("facts", "{}"))
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dictionary)
+        except (SafetensorError, OSError, ValueError) as error:
+            raise UnreadableFile(
+                f"{self.path} is not a readable checkpoint ({error}); delete it to start this fit anew."
+            ) from error
+        if facts.get("owner") != self.owner:
+            raise BadInput(
+                f"{self.path} is the checkpoint of a fit with other data or parameters; delete it to start anew, "
+                "or choose another place for this one."
+            )
+        return tensors, facts
+
+    def save(self, tensors: dict[str, Tensor], facts: dict[str, Any], force: bool = False) -> None:
+        if not force and time.monotonic() - self._saved < self.every:
+            return
+        metadata = {"facts": json.dumps({**facts, "owner": self.owner})}
+        write_atomically(self.path, lambda path: save_file(tensors, path, metadata=metadata))
+        self._saved = time.monotonic()

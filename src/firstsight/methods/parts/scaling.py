@@ -1,0 +1,29 @@
+"""Scaling of features or descriptions: a named choice, fitted on training rows only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+KINDS = (None, "unit", "standard")
+
+
+def fit_scaling(kind: str | None, values: np.ndarray) -> dict[str, np.ndarray]:
+    """What `scale` needs to know later; `values` are training rows (or seen classes) and nothing else."""
+    if kind != "standard":
+        return {}
+    spread = values.std(axis=0)
+    # A constant column carries nothing; dividing by one keeps it at zero instead of at NaN.
+    spread[spread == 0] = 1.0
+    return {"offset": values.mean(axis=0), "spread": spread}
+
+
+def scale(kind: str | None, fitted: dict[str, Any], values: np.ndarray) -> np.ndarray:
+    """`values` scaled; the very same array when there is nothing to do."""
+    if kind == "unit":
+        norms = np.linalg.norm(values, axis=1, keepdims=True)
+        return values / np.where(norms > 0, norms, 1.0).astype(values.dtype)
+    if kind == "standard":
+        return (values - fitted["offset"]) / fitted["spread"]
+    return values

@@ -1,0 +1,53 @@
+"""The one training loop of the methods that learn by gradient steps on batches of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor
+
+from firstsight.methods.parts.progress import progress
+
+
+def train(
+    weights: Iterable[Tensor],
+    loss: Callable[[Tensor], Tensor],
+    n_rows: int,
+    *,
+    epochs: int,
+    batch_size: int,
+    learning_rate: float,
+    generator: torch.Generator,
+    weight_decay: float = 0.0,
+    optimizer: str = "adam",
+    momentum: float = 0.0,
+    description: str = "training",
+    verbose: bool = False,
+) -> list[float]:
+    """Passes over shuffled rows in batches; `loss(batch)` is the mean loss of the rows with these numbers.
+
+    Returns the mean loss of every epoch. Fused optimisers: a step is one pass over the weights in memory.
+    """
+    weights = [weight.requires_grad_(True) for weight in weights]
+    if optimizer == "adam":
+        steps: torch.optim.Optimizer = torch.optim.Adam(
+            weights, lr=learning_rate, weight_decay=weight_decay, fused=True
+        )
+    else:
+        steps = torch.optim.SGD(
+            weights, lr=learning_rate, weight_decay=weight_decay, momentum=momentum, fused=True
+        )
+    history = []
+    with progress(description, epochs, verbose) as show:
+        for epoch in range(epochs):
+            total = 0.0
+            for batch in torch.randperm(n_rows, generator=generator).split(batch_size):
+                value = loss(batch)
+                steps.zero_grad()
+                value.backward()
+                steps.step()
+                total += value.item() * len(batch)
+            history.append(total / n_rows)
+            show(epoch + 1, f"loss {history[-1]:.4g}")
+    return history

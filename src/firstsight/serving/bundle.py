@@ -1,0 +1,155 @@
+"""A fitted model as a folder: `model.json` (what it is) and `arrays.safetensors` (its numbers). No pickle, no code."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+import firstsight
+from firstsight.errors import BadInput, CannotWrite, UnreadableFile
+from firstsight.methods import ZeroShotClassifier, find_method
+
+FORMAT = 1
+
+
+def save(model: ZeroShotClassifier, folder: str | Path, facts: dict[str, Any] | None = None) -> None:
+    """Write a fitted model; an older model in the same place is replaced only when the new one is complete.
+
+    `facts` is anything else worth keeping that JSON can hold: the data set, its split, an evaluation.
+    """
+    folder = Path(folder)
+    arrays, values = _split(model)
+    about = {
+        "format": FORMAT,
+        "firstsight": firstsight.__version__,
+        "method": type(model).__name__,
+        "parameters": {k: v for k, v in model.get_params().items() if _is_plain(v)},
+        "values": values,
+        "facts": facts or {},
+    }
+    if folder.exists() and not (folder / "model.json").is_file():
+        raise BadInput(f"{folder} exists and is not a model folder; choose another place or remove it first.")
+    scratch = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        save_file(arrays, scratch / "arrays.safetensors")
+        about["arrays_sha256"] = _sha256(scratch / "arrays.safetensors")
+        (scratch / "model.json").write_text(json.dumps(about, indent=1, ensure_ascii=False), encoding="utf-8")
+        for file in scratch.iterdir():
+            with file.open("rb") as written:
+                os.fsync(written.fileno())
+        scratch.chmod(0o755)
+        _take_place(scratch, folder)
+    except (OSError, SafetensorError) as error:
+        raise CannotWrite(
+            f"Could not write the model to {folder} ({getattr(error, 'strerror', None) or error}); what was there before is "
+            "untouched. Free some space or choose another place."
+        ) from error
+    finally:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def load(folder: str | Path) -> ZeroShotClassifier:
+    """The fitted model that `save` wrote, in any later process."""
+    model, _ = load_with_facts(folder)
+    return model
+
+
+def load_with_facts(folder: str | Path) -> tuple[ZeroShotClassifier, dict[str, Any]]:
+    """The fitted model and everything else that `model.json` says."""
+    folder = Path(folder)
+    if not (folder / "model.json").is_file():
+        raise UnreadableFile(f"{folder} is not a model folder (no model.json); give a folder that `firstsight fit` wrote.")
+    try:
+        about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        method, parameters, values = about["method"], about["parameters"], about["values"]
+        if about["format"] > FORMAT:
+            raise BadInput(
+                f"{folder} was written by firstsight {about['firstsight']}, which is newer than this one; upgrade to "
+                "read it."
+            )
+        if _sha256(folder / "arrays.safetensors") != about["arrays_sha256"]:
+            raise UnreadableFile(
+                f"{folder}/arrays.safetensors is not the file that model.json describes (truncated or changed); restore "
+                "it or fit the model again."
+            )
+        arrays = load_file(folder / "arrays.safetensors")
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise UnreadableFile(
+            f"{folder} cannot be read as a model ({type(error).__name__}: {error}); restore it or fit the model again."
+        ) from error
+    cls = find_method(method)
+    known = {k: v for k, v in parameters.items() if k in cls._get_param_names()}
+    model = cls(**known)
+    for name, value in values.items():
+        setattr(model, name, value)
+    model.classes_ = np.asarray(values["classes_"])
+    for name, array in arrays.items():
+        attribute, _, key = name.partition("/")
+        if key:
+            vars(model).setdefault(attribute, {})[key] = array
+        else:
+            setattr(model, attribute, array)
+    return model, about
+
+
+def _split(model: ZeroShotClassifier) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Fitted attributes as arrays (by name, "attribute/key" for dictionaries of arrays) and as JSON values."""
+    arrays: dict[str, np.ndarray] = {}
+    values: dict[str, Any] = {}
+    for name, value in vars(model).items():
+        if not name.endswith("_") or name.startswith("_"):
+            continue
+        if name == "classes_":
+            values[name] = value.tolist()
+        elif isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+            arrays[name] = np.ascontiguousarray(value)
+        elif isinstance(value, dict) and value and all(isinstance(v, np.ndarray) for v in value.values()):
+            arrays |= {f"{name}/{key}": np.ascontiguousarray(v) for key, v in value.items()}
+        elif isinstance(value, np.generic):
+            values[name] = value.item()
+        elif isinstance(value, np.ndarray):
+            values[name] = value.tolist()
+        else:
+            values[name] = value
+    if not values:
+        raise BadInput(f"This {type(model).__name__} has not been fitted; call fit before save.")
+    return arrays, values
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _take_place(scratch: Path, folder: Path) -> None:
+    """Put the finished folder where the old one is; there is no moment without one of them on the disk."""
+    if not folder.exists():
+        scratch.rename(folder)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=folder.parent))
+    folder.rename(old / folder.name)
+    try:
+        scratch.rename(folder)
+    except OSError:
+        (old / folder.name).rename(folder)
+        raise
+    finally:
+        shutil.rmtree(old, ignore_errors=True)
