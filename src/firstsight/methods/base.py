@@ -43,6 +43,9 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
     extra_supervision: ClassVar[str] = ""  # what a fit is told beyond seen labels and descriptions
     reference: ClassVar[str] = ""
     grid: ClassVar[dict[str, list[Any]]] = {}  # a small grid for tuning on validation classes
+    quick: ClassVar[
+        dict[str, Any]
+    ] = {}  # parameters for a few hundred rows: what `firstsight.contract` fits with
 
     # Torch methods compute in float32; closed forms keep the precision that they are given.
     _dtypes: ClassVar[Any] = (np.float64, np.float32)
@@ -207,7 +210,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
             raise BadInput(
                 f"`classes` contains {stranger.item() if hasattr(stranger, 'item') else stranger!r}, which this "
                 "model has no description of"
-                + (f"; did you mean {near[0]!r}?" if near else "")
+                + (f"; did you mean {near[0]!r}?" if near else ".")
                 + " To name a new class, pass a DataFrame with its description."
             )
         if len(np.unique(position)) < len(position):
@@ -271,7 +274,9 @@ def _read_descriptions(table, dtype, name: str) -> tuple[np.ndarray, np.ndarray]
     if isinstance(table, pd.DataFrame):
         labels = _plain_labels(table.index, name)
         try:
-            A = table.to_numpy(dtype=dtype)
+            A = np.ascontiguousarray(
+                table.to_numpy(dtype=dtype)
+            )  # as it will be loaded: equal to the last bit
         except (ValueError, TypeError):
             text = [str(c) for c, kind in table.dtypes.items() if kind.kind not in "biuf"]
             raise BadInput(
@@ -304,4 +309,6 @@ def _plain_labels(index: pd.Index, name: str) -> np.ndarray:
     if all(isinstance(v, (int, np.integer)) for v in values):
         return np.asarray(values, dtype=np.int64)
     kinds = sorted({type(v).__name__ for v in values})
-    raise BadInput(f"`{name}` must be indexed by class names or whole numbers; its index holds {', '.join(kinds)}.")
+    raise BadInput(
+        f"`{name}` must be indexed by class names or whole numbers; its index holds {', '.join(kinds)}."
+    )

@@ -10,12 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from firstsight.errors import FirstsightWarning
 from firstsight.methods.base import ZeroShotClassifier
 from firstsight.methods.parts.alternating import AlternatingTraining
 from firstsight.methods.parts.checkpoint import Checkpoint, fingerprint
 from firstsight.methods.parts.progress import progress
+from firstsight.methods.parts.scaling import scale
 from firstsight.methods.parts.tensors import as_tensor
 from firstsight.methods.parts.two_branch import TwoBranch
 
@@ -118,6 +120,12 @@ class DeepEmbedding(ZeroShotClassifier):
         "separation": [30.0, 100.0, 300.0],
         "penalty": [1e-5, 1e-4, 1e-3],
     }
+    quick: ClassVar[dict[str, Any]] = {
+        "embedding_dim": 64,
+        "learning_rate": 1e-2,
+        "iterations": 8,
+        "semantic_steps": 10,
+    }
 
     _dtypes = (np.float32,)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -168,6 +176,18 @@ class DeepEmbedding(ZeroShotClassifier):
         self.checkpoint = checkpoint
         self.verbose = verbose
         self.random_state = random_state
+
+    def embed(self, X) -> np.ndarray:
+        """φ(x) (n, e): where rows lie in the joint space."""
+        X = self._scale_features(self._check_rows(X))
+        with torch.no_grad():
+            return self._net().visual(as_tensor(X)).numpy()
+
+    def embed_classes(self, classes=None) -> np.ndarray:
+        """ψ(a_c) (k, e): where classes lie in the joint space; `classes` as in `predict`."""
+        check_is_fitted(self)
+        A = self._candidates(classes)[1]
+        return self._embed_classes(scale(self.attribute_scaling, self.attribute_scaler_, A)).numpy()
 
     def _fit(self, X, y, S):
         settings = self._settings()

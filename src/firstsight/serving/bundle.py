@@ -70,7 +70,9 @@ def load_with_facts(folder: str | Path) -> tuple[ZeroShotClassifier, dict[str, A
     """The fitted model and everything else that `model.json` says."""
     folder = Path(folder)
     if not (folder / "model.json").is_file():
-        raise UnreadableFile(f"{folder} is not a model folder (no model.json); give a folder that `firstsight fit` wrote.")
+        raise UnreadableFile(
+            f"{folder} is not a model folder (no model.json); give a folder that `firstsight fit` wrote."
+        )
     try:
         about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
         method, parameters, values = about["method"], about["parameters"], about["values"]

@@ -74,7 +74,9 @@ class AlternatingTraining:
             )
 
     def _resume(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        self.net = TwoBranch({k.removeprefix("weights/"): v for k, v in tensors.items() if k.startswith("weights/")})
+        self.net = TwoBranch(
+            {k.removeprefix("weights/"): v for k, v in tensors.items() if k.startswith("weights/")}
+        )
         self.net.start(self.settings["learning_rate"], self.settings["penalty"])
         self.net.restore_optimizers(tensors)
         self.generator.set_state(tensors["generator"].to(torch.uint8))

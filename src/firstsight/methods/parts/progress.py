@@ -17,6 +17,8 @@ def progress(description: str, total: int, enabled: bool) -> Iterator[Callable[[
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, TextColumn("{task.fields[note]}"), console=Console(stderr=True), transient=True) as bar:
+    with Progress(
+        *columns, TextColumn("{task.fields[note]}"), console=Console(stderr=True), transient=True
+    ) as bar:
         task = bar.add_task(description, total=total, note="")
         yield lambda done, note="": bar.update(task, completed=done, note=note)

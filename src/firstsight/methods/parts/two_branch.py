@@ -28,7 +28,9 @@ class TwoBranch:
         self.optimizers: dict[str, torch.optim.Adam] = {}
 
     @classmethod
-    def draw(cls, n_features: int, n_attributes: int, embedding_dim: int, n_classes: int, generator) -> TwoBranch:
+    def draw(
+        cls, n_features: int, n_attributes: int, embedding_dim: int, n_classes: int, generator
+    ) -> TwoBranch:
         hidden = (n_attributes + embedding_dim) // 2  # the paper's footnote 3
         layers = {
             "visual": new_layer(embedding_dim, n_features, generator),
@@ -36,7 +38,13 @@ class TwoBranch:
             "semantic.1": new_layer(embedding_dim, hidden, generator),
             "classifier": new_layer(n_classes, embedding_dim, generator),
         }
-        return cls({f"{name}.{part}": t for name, pair in layers.items() for part, t in zip(("weight", "bias"), pair, strict=True)})
+        return cls(
+            {
+                f"{name}.{part}": t
+                for name, pair in layers.items()
+                for part, t in zip(("weight", "bias"), pair, strict=True)
+            }
+        )
 
     def widen_classifier(self, n_classes: int, generator) -> None:
         """Give W columns for classes that it has none for yet; the ones it has stay as they are."""
@@ -66,7 +74,9 @@ class TwoBranch:
         hidden = relu(linear(A, self.weights["semantic.0.weight"], self.weights["semantic.0.bias"]))
         return relu(linear(hidden, self.weights["semantic.1.weight"], self.weights["semantic.1.bias"]))
 
-    def visual_loss(self, X: Tensor, y: Tensor, targets: Tensor, absent: Tensor | None) -> tuple[Tensor, Tensor]:
+    def visual_loss(
+        self, X: Tensor, y: Tensor, targets: Tensor, absent: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         """Eq. 4 without λ and η: mean squared distance to the class's ψ (summed over dimensions), cross-entropy.
 
         `absent` marks classes without any training row; they are masked out of the softmax.

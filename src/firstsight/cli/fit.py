@@ -1,0 +1,78 @@
+"""`firstsight fit`: a model from a data set, safe against being killed on the way."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from firstsight.cli.options import (
+    Data,
+    Features,
+    Method,
+    Preset,
+    Seed,
+    Set,
+    Setting,
+    make_estimator,
+    plain_parameters,
+)
+from firstsight.errors import BadInput
+
+
+def fit(
+    data: Data,
+    out: Annotated[Path, typer.Option(help="The folder to write the model to.")],
+    method: Method = "deep-embedding",
+    set: Set = None,
+    preset: Preset = None,
+    features: Features = None,
+    setting: Annotated[
+        Setting,
+        typer.Option(help="What a transductive method's pool holds: test rows of unseen classes, or all."),
+    ] = Setting.gzsl,
+    seed: Seed = 0,
+) -> None:
+    """Fit a method on the training rows and save the model.
+
+    A fit of the paper's methods that is killed goes on where it was when the same command runs again, and ends
+    with the same model; until then its state is in MODEL.checkpoint.
+    """
+    from rich.console import Console
+
+    from firstsight.data import load_dataset
+    from firstsight.evaluation import fit_on
+    from firstsight.serving import save
+
+    if setting == Setting.both:
+        raise BadInput("A model is fitted for one setting; give --setting zsl or --setting gzsl.")
+    if out.exists() and not (out / "model.json").is_file():
+        raise BadInput(f"{out} exists and is not a model folder; choose another place or remove it first.")
+    checkpoint = out.with_name(out.name + ".checkpoint")
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    estimator = make_estimator(
+        method, set, seed, preset=preset, checkpoint=str(checkpoint), setting=setting.value
+    )
+    dataset = load_dataset(data, features)
+    if checkpoint.exists():
+        console.print(f"Going on from {checkpoint}.")
+    began = time.perf_counter()
+    fit_on(estimator, dataset)
+    facts = {
+        "dataset": dataset.name,
+        "split": dataset.split_hash,
+        "seed": seed,
+        "parameters": plain_parameters(estimator),
+        "seconds": round(time.perf_counter() - began, 2),
+        "attributes": list(dataset.attribute_names or []),
+    }
+    if "checkpoint" in estimator.get_params():
+        estimator.set_params(checkpoint=None)  # a place on this machine is no part of the model
+    save(estimator, out, facts)
+    checkpoint.unlink(missing_ok=True)
+    console.print(
+        f"{method} knows {len(estimator.classes_)} classes ({len(estimator.unseen_classes_)} never seen); "
+        f"saved to {out}."
+    )

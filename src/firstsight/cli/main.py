@@ -1,0 +1,61 @@
+"""`firstsight`: the entry point, its commands, and how a mistake is told."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.console import Console
+
+from firstsight.cli import data, demo, evaluate, fit, methods, predict
+from firstsight.errors import FirstsightError
+
+app = typer.Typer(
+    help="Recognise classes nobody has labelled, from their descriptions.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command("demo")(demo.demo)
+app.add_typer(data.app, name="data", help="Look at data sets.")
+app.command("methods")(methods.methods)
+app.command("evaluate")(evaluate.evaluate)
+app.command("fit")(fit.fit)
+app.command("predict")(predict.predict)
+
+
+@app.callback(invoke_without_command=True)
+def options(version: bool = typer.Option(False, "--version", help="Show the version and stop.")) -> None:
+    if version:
+        import firstsight
+
+        print(firstsight.__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run a command; a mistake of the caller is one sentence and exit code 2, a bug keeps its traceback."""
+    try:
+        app()
+    except FirstsightError as error:
+        _say(str(error))
+        sys.exit(2)
+    except KeyboardInterrupt:
+        _say(
+            "Interrupted; nothing that was there before is lost. A fit goes on when the same command runs again."
+        )
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output has left: `firstsight … | head`
+        sys.stderr.close()
+        sys.exit(1)
+
+
+def _say(message: str) -> None:
+    Console(stderr=True, soft_wrap=True, highlight=False).print(f"[bold red]error:[/] {_plain(message)}")
+
+
+def _plain(message: str) -> str:
+    from rich.markup import escape
+
+    return escape(" ".join(message.split()))

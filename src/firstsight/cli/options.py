@@ -1,0 +1,113 @@
+"""Options that several commands share, and how words become parameters."""
+
+from __future__ import annotations
+
+import ast
+import math
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from firstsight.errors import BadInput, UnknownName
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="glyphs (built in), an xlsa17 folder (att_splits.mat + features), an .npz file, or a folder with "
+        "samples.csv and classes.csv.",
+    ),
+]
+Method = Annotated[str, typer.Option(help="A method's name; `firstsight methods` lists them.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="A parameter of the method; may be given several times."
+    ),
+]
+Preset = Annotated[
+    str | None, typer.Option(help="Named settings of the paper's methods: validated, paper, fast.")
+]
+Features = Annotated[str | None, typer.Option(help="Which feature file of an xlsa17 folder, e.g. res101.")]
+Seed = Annotated[int, typer.Option(min=0, help="Everything random follows from it.")]
+
+
+class Setting(StrEnum):
+    """The settings of zero-shot evaluation."""
+
+    zsl = "zsl"
+    gzsl = "gzsl"
+    both = "both"
+
+
+def make_estimator(method: str, assignments: list[str] | None, seed: int | None = None, **more: Any):
+    """An unfitted estimator from a method's name and `name=value` words.
+
+    `more` are values that this command supplies, passed on if the method knows such a parameter (None: not
+    given); a seed, a checkpoint or a progress bar is not something that every method has.
+    """
+    from firstsight.methods import find_method
+
+    cls = find_method(method)
+    known = cls._get_param_names()
+    parameters: dict[str, Any] = {}
+    for word in assignments or []:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise BadInput(f"--set {word!r} must have the form NAME=VALUE, for example --set {known[0]}=…")
+        if name not in known:
+            raise UnknownName(f"parameter of {method}", name, known)
+        parameters[name] = _value(value)
+    preset = more.pop("preset", None)
+    if preset is not None:
+        if "preset" not in known:
+            raise BadInput(
+                f"--preset belongs to the paper's own methods; {method} has no presets: leave it out."
+            )
+        parameters["preset"] = preset
+    supplied = {"random_state": seed, "verbose": True, **more}
+    for name, value in supplied.items():
+        if name in known and value is not None:
+            parameters.setdefault(name, value)
+    estimator = cls(**parameters)
+    try:
+        estimator._validate_params()
+    except ValueError as error:  # scikit-learn's own sentence: which parameter, what is allowed, what came
+        raise BadInput(str(error)) from error
+    return estimator
+
+
+def plain_parameters(estimator) -> dict[str, Any]:
+    """An estimator's parameters as JSON can hold them, presets resolved, without what does not change results."""
+    parameters = {**estimator.get_params(), **getattr(estimator, "settings_", {})}
+    for name in ("verbose", "checkpoint", "random_state", "setting"):
+        parameters.pop(name, None)
+    return parameters
+
+
+def percent(value: float | None) -> float | None:
+    """A fraction as a percentage with two decimals, as tables print it."""
+    return None if value is None else round(100 * value, 2)
+
+
+def write_json(path: Path, value: Any) -> None:
+    import json
+
+    from firstsight.files import write_atomically
+
+    write_atomically(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+
+def _value(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None, "null": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+    if isinstance(value, float) and not math.isfinite(value):
+        raise BadInput(f"{text} is not a finite number.")
+    return value

@@ -1,0 +1,162 @@
+"""What a zero-shot data set is: features, one description per class, and three sets of rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from firstsight.data import checks
+from firstsight.data.checks import PARTS
+from firstsight.data.folds import validation_folds
+from firstsight.errors import BadInput, UnknownName
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class ZeroShotDataset:
+    """Features of N samples, descriptions of C classes, and who is for training and who for testing.
+
+    The arrays are read-only and have been checked: a `ZeroShotDataset` that exists is a valid one.
+
+    name             what reports call it
+    features         (N, d) float32, C-contiguous; not copied if it already is
+    labels           (N,) codes into `class_names`; −1, "none of these", only for rows in no part
+    class_names      C different names
+    class_attributes (C, a) float32, one description per class
+    train, test_seen, test_unseen
+                     0-based row numbers; classes of `test_unseen` have no row in `train`
+    attribute_names  a names, or None
+    images           (N, h, w) uint8 pictures, or None
+    sample_names     N names (file names, say), or None
+
+    >>> toy = ZeroShotDataset("toy", features=[[0.0], [0.1], [1.0]], labels=[0, 0, 1],
+    ...                       class_names=("ox", "okapi"), class_attributes=[[0.0], [1.0]],
+    ...                       train=[0], test_seen=[1], test_unseen=[2])
+    >>> X, y = toy.part("test_unseen")
+    >>> print(y, toy.seen_classes)
+    ['okapi'] ('ox',)
+    """
+
+    name: str
+    features: np.ndarray
+    labels: np.ndarray
+    class_names: tuple[str, ...]
+    class_attributes: np.ndarray
+    train: np.ndarray
+    test_seen: np.ndarray
+    test_unseen: np.ndarray
+    attribute_names: tuple[str, ...] | None = None
+    images: np.ndarray | None = None
+    sample_names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("features", "class_attributes"):
+            self._set(field, checks.frozen(checks.as_float32(field, getattr(self, field))))
+        for field in ("labels", *PARTS):
+            self._set(field, checks.frozen(checks.as_integers(field, getattr(self, field))))
+        for field in ("class_names", "attribute_names", "sample_names"):
+            if getattr(self, field) is not None:
+                self._set(field, tuple(str(name) for name in getattr(self, field)))
+        if self.images is not None:
+            self._set("images", checks.frozen(np.asarray(self.images)))
+        self._check()
+
+    def _set(self, field: str, value: object) -> None:
+        object.__setattr__(self, field, value)  # the way a frozen dataclass may still normalise its fields
+
+    def _check(self) -> None:
+        n, n_classes = len(self.features), len(self.class_names)
+        if self.features.shape[1] == 0:
+            raise BadInput("`features` has no columns; give every row at least one number.")
+        checks.check_names(self.class_names)
+        checks.check_length("labels", len(self.labels), n, "rows")
+        checks.check_length("class_attributes", len(self.class_attributes), n_classes, "class names")
+        if self.attribute_names is not None:
+            width = self.class_attributes.shape[1]
+            checks.check_length("attribute_names", len(self.attribute_names), width, "attributes")
+        if self.sample_names is not None:
+            checks.check_length("sample_names", len(self.sample_names), n, "rows")
+        if self.images is not None:
+            checks.check_length("images", len(self.images), n, "rows")
+            if self.images.dtype != np.uint8 or self.images.ndim != 3:
+                raise BadInput(
+                    f"`images` must have shape (N, h, w) and type uint8, but has {self.images.shape} and "
+                    f"{self.images.dtype}; convert them."
+                )
+        checks.check_descriptions(self.class_attributes, self.class_names)
+        parts = {part: getattr(self, part) for part in PARTS}
+        checks.check_parts(parts, self.labels, self.class_names)
+        for rows in parts.values():
+            checks.check_finite(self.features, rows)
+
+    def __repr__(self) -> str:
+        (n, d), (n_classes, a) = self.features.shape, self.class_attributes.shape
+        rows = ", ".join(f"{part} {len(getattr(self, part))}" for part in PARTS)
+        return f"ZeroShotDataset({self.name!r}: {n} × {d} features, {n_classes} × {a} descriptions; {rows})"
+
+    @property
+    def seen_classes(self) -> tuple[str, ...]:
+        """Names of the classes with training rows, in the order of the class table."""
+        return tuple(self.class_names[code] for code in np.unique(self.labels[self.train]))
+
+    @property
+    def unseen_classes(self) -> tuple[str, ...]:
+        """Names of the classes of `test_unseen`, in the order of the class table."""
+        return tuple(self.class_names[code] for code in np.unique(self.labels[self.test_unseen]))
+
+    @property
+    def descriptions(self) -> pd.DataFrame:
+        """`class_attributes` as a table indexed by class name, as `fit` and `predict` want it."""
+        import pandas as pd
+
+        index = pd.Index(list(self.class_names), name="class")
+        columns = None if self.attribute_names is None else list(self.attribute_names)
+        return pd.DataFrame(self.class_attributes.copy(), index=index, columns=columns)
+
+    @property
+    def y(self) -> np.ndarray:
+        """(N,) class names of all rows; empty where a row belongs to no class of the table."""
+        return np.array([*self.class_names, ""])[self.labels]  # code −1 picks the last one
+
+    def names_of(self, rows: np.ndarray) -> np.ndarray:
+        """Class names of some rows."""
+        return np.array([*self.class_names, ""])[self.labels[rows]]
+
+    def part(self, which: str) -> tuple[np.ndarray, np.ndarray]:
+        """Features and class names of "train", "test_seen" or "test_unseen"."""
+        if which not in PARTS:
+            raise UnknownName("part", str(which), PARTS)
+        rows = getattr(self, which)
+        return self.features[rows], self.names_of(rows)
+
+    @property
+    def split_hash(self) -> str:
+        """16 hexadecimal digits that change when classes, labels or parts do; features do not enter."""
+        digest = hashlib.sha256(json.dumps(self.class_names).encode())
+        for array in (self.labels, *(np.sort(getattr(self, part)) for part in PARTS)):
+            digest.update(len(array).to_bytes(8, "little"))
+            digest.update(array.astype("<i8").tobytes())
+        return digest.hexdigest()[:16]
+
+    def validation_folds(
+        self,
+        n_folds: int = 3,
+        n_classes: int | None = None,
+        held_out: float = 0.2,
+        random_state: int = 0,
+    ) -> list[ZeroShotDataset]:
+        """Smaller data sets cut from `train` alone, to choose settings on without touching the test.
+
+        Each fold holds out `n_classes` seen classes as its unseen ones (the benchmarks' own number for AWA1,
+        AWA2, CUB, SUN and APY, else a third of them) and the share `held_out` of every other class's training
+        rows as its `test_seen`. No two folds hold out the same class while there are enough classes.
+        A fold shares this data set's feature array; its class table has the seen classes only, and test rows
+        have no label and are in none of its parts.
+        """
+        return validation_folds(self, n_folds, n_classes, held_out, random_state)

@@ -1,0 +1,81 @@
+"""Class-wise validation: seen classes play the unseen ones, and nothing of the test can be reached."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from firstsight.errors import BadInput
+
+if TYPE_CHECKING:
+    from firstsight.data.dataset import ZeroShotDataset
+
+# How many validation classes the community's benchmarks use (Xian et al.).
+_CUSTOMARY = {"AWA1": 13, "AWA2": 13, "CUB": 50, "SUN": 65, "APY": 5}
+
+
+def validation_folds(
+    dataset: ZeroShotDataset, n_folds: int, n_classes: int | None, held_out: float, random_state: int
+) -> list[ZeroShotDataset]:
+    """See `ZeroShotDataset.validation_folds`."""
+    seen = np.unique(dataset.labels[dataset.train])
+    n_classes = _default(dataset.name, seen.size) if n_classes is None else n_classes
+    if n_folds < 1:
+        raise BadInput(f"`n_folds` must be at least 1, but is {n_folds}; three is customary.")
+    if not 1 <= n_classes < seen.size:
+        raise BadInput(
+            f"`n_classes` must lie between 1 and {seen.size - 1}, because {dataset.name!r} has {seen.size} "
+            f"seen classes and one must stay for training, but is {n_classes}; choose fewer or more."
+        )
+    if not 0 <= held_out < 1:
+        raise BadInput(f"`held_out` is a share from 0 up to (not including) 1, but is {held_out}; try 0.2.")
+    random = np.random.default_rng(random_state)
+    return [
+        _fold(dataset, seen, chosen, held_out, random, number)
+        for number, chosen in enumerate(_choices(seen, n_folds, n_classes, random), start=1)
+    ]
+
+
+def _default(name: str, n_seen: int) -> int:
+    customary = _CUSTOMARY.get(name.upper(), n_seen)
+    return customary if customary < n_seen else min(max(2, round(n_seen / 3)), n_seen - 1)
+
+
+def _choices(seen: np.ndarray, n_folds: int, n_classes: int, random: np.random.Generator) -> list[np.ndarray]:
+    if n_folds * n_classes <= seen.size:  # no class validates twice
+        return np.split(random.permutation(seen)[: n_folds * n_classes], n_folds)
+    return [random.permutation(seen)[:n_classes] for _ in range(n_folds)]
+
+
+def _fold(
+    dataset: ZeroShotDataset,
+    seen: np.ndarray,
+    unseen: np.ndarray,
+    held_out: float,
+    random: np.random.Generator,
+    number: int,
+) -> ZeroShotDataset:
+    # −1 says "no class of this table": a fold forgets the unseen classes and the label of every test row.
+    recode = np.full(len(dataset.class_names), -1)
+    recode[seen] = np.arange(seen.size)
+    labels = np.full_like(dataset.labels, -1)
+    labels[dataset.train] = recode[dataset.labels[dataset.train]]
+    pseudo_unseen = np.isin(dataset.labels[dataset.train], unseen)
+    train, test_seen = [], []
+    for code in np.setdiff1d(seen, unseen):
+        rows = random.permutation(dataset.train[dataset.labels[dataset.train] == code])
+        n_held = min(rows.size - 1, max(1, round(held_out * rows.size))) if held_out else 0
+        test_seen.append(rows[:n_held])
+        train.append(rows[n_held:])
+    return replace(
+        dataset,
+        name=f"{dataset.name} fold {number}",
+        labels=labels,
+        class_names=tuple(dataset.class_names[code] for code in seen),
+        class_attributes=dataset.class_attributes[seen],
+        train=np.sort(np.concatenate(train)),
+        test_seen=np.sort(np.concatenate(test_seen)),
+        test_unseen=np.sort(dataset.train[pseudo_unseen]),
+    )

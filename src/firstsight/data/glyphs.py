@@ -1,0 +1,261 @@
+"""The embedded data set: accented letters in matplotlib's fonts, described by Unicode's decomposition.
+
+A letter is a base and a mark (é is e + acute), so a class nobody has labelled is a new combination of known
+parts. The pictures are made on the spot in seconds: nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from firstsight.data.dataset import ZeroShotDataset
+from firstsight.errors import CannotWrite, FirstsightError
+from firstsight.files import write_atomically
+
+# Raise it with every change that moves a pixel, a feature or a split: old cache files are then left alone.
+VERSION = 1
+
+# Named, not searched for: the folder also holds fonts that answer for every letter with a box (LastResort)
+# or with another sign (Computer Modern has Æ, υ or a bracket at the place of À).
+FACES = (
+    *("DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-Oblique", "DejaVuSans-BoldOblique"),
+    *("DejaVuSansMono", "DejaVuSansMono-Bold", "DejaVuSansMono-Oblique", "DejaVuSansMono-BoldOblique"),
+    *("DejaVuSerif", "DejaVuSerif-Bold", "DejaVuSerif-Italic", "DejaVuSerif-BoldItalic"),
+    *("STIXGeneral", "STIXGeneralBol", "STIXGeneralItalic", "STIXGeneralBolIta"),
+)
+DRAWINGS_PER_FACE = 4
+UNSEEN_CLASSES = 40
+TEST_SHARE = 0.2
+
+SIDE = 32
+CELL = 4
+ORIENTATIONS = 8
+
+_SEED = 20
+_FINE = 3  # letters are drawn this many times larger and shrunk after turning, so edges stay smooth
+
+
+def load_glyphs(cache: bool = True) -> ZeroShotDataset:
+    """173 accented letters, 40 of them unseen, in 11,072 grey pictures of 32×32.
+
+    Features are histograms of oriented gradients (512); descriptions are one-hot base ⊕ one-hot mark. With
+    `cache`, pictures and features are kept in `cache_folder()` and only made when no good file is there.
+    """
+    letters = single_mark_letters()
+    pictures = _read_cache(len(letters)) if cache else None
+    if pictures is None:
+        images = draw_letters(letters)
+        pictures = images, oriented_gradients(images)
+        if cache:
+            _write_cache(*pictures)
+    images, features = pictures
+
+    descriptions, attribute_names = describe(letters)
+    labels = np.repeat(np.arange(len(letters)), len(images) // len(letters))
+    train, test_seen, test_unseen = _split(labels, choose_unseen(letters))
+    return ZeroShotDataset(
+        name="glyphs",
+        features=features,
+        labels=labels,
+        class_names=tuple(letters),
+        class_attributes=descriptions,
+        train=train,
+        test_seen=test_seen,
+        test_unseen=test_unseen,
+        attribute_names=attribute_names,
+        images=images,
+    )
+
+
+# --- which letters, and how they are described -----------------------------------------------------------
+
+
+def single_mark_letters() -> list[str]:
+    """The letters that are one ASCII letter with one mark and that every face can draw."""
+    latin = map(chr, range(0x00C0, 0x0180))  # Latin-1 Supplement and Latin Extended-A
+    beyond = "ƠơƯưẀẁẂẃẄẅỲỳ"  # all that every face has of the later blocks
+    return [letter for letter in (*latin, *beyond) if _is_one_base_with_one_mark(letter)]
+
+
+def base_and_mark(letter: str) -> tuple[str, str]:
+    """`("e", "acute")` for é: Unicode's own decomposition, the mark in Unicode's words."""
+    base, mark = tuple(unicodedata.normalize("NFD", letter))
+    return base, unicodedata.name(mark).removeprefix("COMBINING ").removesuffix(" ACCENT").lower()
+
+
+def describe(letters: Sequence[str]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Descriptions (letters, bases + marks), a one for the base, a one for the mark; and column names."""
+    parts = [(f"base {base}", f"mark {mark}") for base, mark in map(base_and_mark, letters)]
+    names = (*sorted({base for base, _ in parts}), *sorted({mark for _, mark in parts}))
+    column = {name: number for number, name in enumerate(names)}
+    descriptions = np.zeros((len(letters), len(names)), dtype=np.float32)
+    for row, (base, mark) in enumerate(parts):
+        descriptions[row, [column[base], column[mark]]] = 1
+    return descriptions, names
+
+
+def choose_unseen(letters: Sequence[str], count: int = UNSEEN_CLASSES) -> np.ndarray:
+    """Class codes of `count` letters whose base and whose mark both stay in at least two seen letters.
+
+    Two, because a base met under one mark only cannot be told apart from that mark.
+    """
+    parts = [(("base", base), ("mark", mark)) for base, mark in map(base_and_mark, letters)]
+    left = Counter(part for pair in parts for part in pair)
+    unseen: list[int] = []
+    for code in np.random.default_rng(_SEED).permutation(len(letters)):
+        if len(unseen) < count and all(left[part] > 2 for part in parts[code]):
+            left.subtract(parts[code])
+            unseen.append(int(code))
+    return np.sort(unseen)
+
+
+def _is_one_base_with_one_mark(letter: str) -> bool:
+    parts = unicodedata.normalize("NFD", letter)
+    return len(parts) == 2 and parts[0].isascii() and unicodedata.combining(parts[1]) != 0
+
+
+def _split(labels: np.ndarray, unseen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows for train, test_seen and test_unseen; each seen class gives the same share to test_seen."""
+    rng = np.random.default_rng(_SEED)
+    is_unseen = np.isin(labels, unseen)
+    held_out = np.zeros(len(labels), dtype=bool)
+    for seen in np.unique(labels[~is_unseen]):
+        rows = np.flatnonzero(labels == seen)
+        held_out[rng.choice(rows, size=round(TEST_SHARE * len(rows)), replace=False)] = True
+    return np.flatnonzero(~is_unseen & ~held_out), np.flatnonzero(held_out), np.flatnonzero(is_unseen)
+
+
+# --- pictures --------------------------------------------------------------------------------------------
+
+
+def draw_letters(letters: Sequence[str]) -> np.ndarray:
+    """Grey pictures (letters × faces × drawings, 32, 32), white on black, in that order.
+
+    Every letter has its own random stream: which other letters are drawn does not change its pictures.
+    """
+    fonts = [_open_face(face, letters) for face in FACES]
+    images = np.empty((len(letters), len(fonts) * DRAWINGS_PER_FACE, SIDE, SIDE), dtype=np.uint8)
+    for letter, pictures in zip(letters, images, strict=True):
+        rng = np.random.default_rng([_SEED, ord(letter)])
+        large = [_large(letter, font) for font in fonts]
+        clean = [_vary(picture, rng) for picture in large for _ in range(DRAWINGS_PER_FACE)]
+        ink = np.stack(clean) * rng.uniform(0.6, 1.0, size=(len(clean), 1, 1))
+        paper = rng.uniform(0, 32, size=(len(clean), 1, 1))
+        noise = rng.normal(scale=12, size=pictures.shape)
+        pictures[:] = np.clip(np.rint(paper + ink * (255 - paper) / 255 + noise), 0, 255)
+    return images.reshape(-1, SIDE, SIDE)
+
+
+def _open_face(face: str, letters: Sequence[str]) -> ImageFont.FreeTypeFont:
+    import matplotlib  # here, because a cached data set needs neither fonts nor the time of this import
+    from matplotlib.ft2font import FT2Font
+
+    path = Path(matplotlib.get_data_path(), "fonts", "ttf", f"{face}.ttf")
+    if not path.is_file():
+        raise FirstsightError(
+            f"matplotlib's font {path} is missing; reinstall matplotlib to draw the glyphs."
+        )
+    known = FT2Font(str(path)).get_charmap()
+    missing = [letter for letter in letters if ord(letter) not in known]
+    if missing:  # else the font would draw its box for "no such letter" and we would label it as one
+        raise FirstsightError(f"The font {path} has no {''.join(missing)}; install another matplotlib.")
+    # 22 of 32 pixels leave room for Å above and Ģ below. The basic layout is always there; the other one
+    # depends on how Pillow was built.
+    return ImageFont.truetype(path, size=22 * _FINE, layout_engine=ImageFont.Layout.BASIC)
+
+
+def _large(letter: str, font: ImageFont.FreeTypeFont) -> Image.Image:
+    """The letter on a fixed baseline, so that its size and the place of its mark mean something."""
+    picture = Image.new("L", (SIDE * _FINE, SIDE * _FINE))
+    ImageDraw.Draw(picture).text((SIDE * _FINE / 2, 23.5 * _FINE), letter, fill=255, font=font, anchor="ms")
+    return picture
+
+
+def _vary(large: Image.Image, rng: np.random.Generator) -> np.ndarray:
+    """One 32×32 drawing: turned, sized and shifted a little."""
+    angle = np.radians(rng.uniform(-7, 7))
+    width, height = rng.uniform(0.85, 1.05, size=2)
+    middle = SIDE * _FINE / 2
+    shift = rng.uniform(-1.2, 1.2, size=2) * _FINE
+    # PIL asks where each new pixel comes from: the turn and the sizes are those of the way back.
+    back = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]) / [[width], [height]]
+    offset = middle - back @ (middle + shift)
+    matrix = (*back[0], offset[0], *back[1], offset[1])
+    turned = large.transform(large.size, Image.Transform.AFFINE, matrix, Image.Resampling.BILINEAR)
+    return np.asarray(turned.reduce(_FINE))
+
+
+# --- features --------------------------------------------------------------------------------------------
+
+
+def oriented_gradients(images: np.ndarray, at_once: int = 256) -> np.ndarray:
+    """Histograms of oriented gradients (n, 8 · 8 · 8) of grey pictures (n, 32, 32), each of length 1.
+
+    Every pixel votes with the strength of its gradient for the two of the eight directions (0 to 180°) that
+    are nearest to its own, in proportion; votes are summed over cells of 4×4 pixels. Takes `at_once` pictures
+    at a time, so that working memory does not grow with their number.
+    """
+    cells = images.shape[1] // CELL
+    features = np.empty((len(images), cells, cells, ORIENTATIONS), dtype=np.float32)
+    for start in range(0, len(images), at_once):
+        batch = images[start : start + at_once].astype(np.float32)
+        down, right = np.gradient(batch, axis=(1, 2))
+        strength = np.hypot(down, right)
+        direction = np.arctan2(down, right) * (ORIENTATIONS / np.pi) % ORIENTATIONS  # in bins, 0 to 8
+        for orientation in range(ORIENTATIONS):
+            away = np.abs(direction - orientation)
+            away = np.minimum(away, ORIENTATIONS - away)  # 179° is next to 0°
+            votes = strength * np.maximum(1 - away, 0)
+            histogram = votes.reshape(-1, cells, CELL, cells, CELL).sum(axis=(2, 4))
+            features[start : start + at_once, :, :, orientation] = histogram
+    flat = features.reshape(len(images), -1)
+    length = np.linalg.norm(flat, axis=1, keepdims=True)
+    return flat / np.maximum(length, np.finfo(np.float32).tiny)  # an empty picture stays zero
+
+
+# --- cache -----------------------------------------------------------------------------------------------
+
+
+def cache_folder() -> Path:
+    """`$FIRSTSIGHT_CACHE`, else the user's cache folder."""
+    if chosen := os.environ.get("FIRSTSIGHT_CACHE"):
+        return Path(chosen)
+    try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # containers run users without a home
+        home = Path(tempfile.gettempdir())
+    return home / "firstsight"
+
+
+def _cache_file() -> Path:
+    # matplotlib brings the fonts, Pillow draws them, NumPy throws the dice: a new one may move pixels.
+    makers = "-".join(f"{maker}{version(maker)}" for maker in ("matplotlib", "pillow", "numpy"))
+    return cache_folder() / f"glyphs-v{VERSION}-{makers}.npz"
+
+
+def _read_cache(letters: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Pictures and features, or None where the file is missing, broken or not ours: it is then made anew."""
+    try:
+        with np.load(_cache_file(), allow_pickle=False) as stored:
+            images, features = stored["images"], stored["features"]
+    except Exception:  # a damaged file breaks in a dozen ways, and the answer to all of them is the same
+        return None
+    rows = letters * len(FACES) * DRAWINGS_PER_FACE
+    width = (SIDE // CELL) ** 2 * ORIENTATIONS
+    ours = images.shape == (rows, SIDE, SIDE) and features.shape == (rows, width)
+    return (images, features) if ours and images.dtype == np.uint8 and features.dtype == np.float32 else None
+
+
+def _write_cache(images: np.ndarray, features: np.ndarray) -> None:
+    with contextlib.suppress(CannotWrite):  # the cache only saves time; a read-only home is no reason to fail
+        write_atomically(_cache_file(), lambda path: np.savez(path, images=images, features=features))

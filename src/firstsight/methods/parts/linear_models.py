@@ -1,0 +1,84 @@
+"""Linear classifiers with many outputs at once: softmax, one logistic or one squared hinge per output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+from scipy.optimize import minimize
+from scipy.special import expit, softmax
+
+from firstsight.methods.parts.moments import gram
+
+# A loss takes scores Z (n, m) and gives its sum over everything and its derivative (n, m).
+Loss = Callable[[np.ndarray], tuple[float, np.ndarray]]
+
+
+def fit_linear(X: np.ndarray, loss: Loss, n_outputs: int, penalty: float) -> tuple[np.ndarray, np.ndarray]:
+    """W (d, m) and b (m,) that minimise  loss(XW + b)/n + penalty/2 ‖W‖²  by L-BFGS, all outputs together.
+
+    The unknowns are rotated first. With x centred and LLᵀ = XᵀX/n + penalty·I, put W = L⁻ᵀU and Z = X L⁻ᵀ U:
+    then penalty ‖W‖² = ‖U‖² − ‖Z‖²/n, so the same objective costs nothing more, and its curvature in U is close to
+    that of a sphere however unequal the features are. A few dozen iterations do, each two matrix products.
+    """
+    (n, d), mean = X.shape, X.mean(axis=0)
+    L = cholesky(gram(X - mean) / n + penalty * np.eye(d), lower=True)
+    rotate = solve_triangular(L, np.eye(d), lower=True).T.astype(X.dtype)  # (d, d): L⁻ᵀ
+    rows = (X - mean) @ rotate  # (n, d)
+
+    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        U, b = flat[:-n_outputs].reshape(d, n_outputs), flat[-n_outputs:]
+        Z = rows @ U.astype(X.dtype)  # (n, m)
+        value, slope = loss(Z + b.astype(X.dtype))
+        gradient = np.vstack([rows.T @ (slope - Z) / n + U, slope.mean(axis=0, dtype=np.float64)])
+        return value / n + (np.vdot(U, U) - np.vdot(Z, Z) / n) / 2, gradient.ravel()
+
+    found = minimize(
+        objective,
+        np.zeros((d + 1) * n_outputs),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 200, "maxcor": 10, "gtol": 1e-5, "ftol": 1e-7},
+    )
+    import os
+
+    if os.environ.get("LMV"):
+        print(
+            found.nit, found.nfev, found.message, found.fun, abs(found.jac).max(), np.linalg.norm(found.jac)
+        )
+    W = rotate @ found.x[:-n_outputs].reshape(d, n_outputs)
+    return W.astype(X.dtype), (found.x[-n_outputs:] - mean @ W).astype(X.dtype)
+
+
+def cross_entropy(y: np.ndarray) -> Loss:
+    """−log softmax(z)_y for class codes y (n,)."""
+    everyone = np.arange(len(y))
+
+    def loss(Z):
+        P = softmax(Z, axis=1)
+        value = -np.log(np.maximum(P[everyone, y], np.finfo(P.dtype).tiny)).sum(dtype=np.float64)
+        P[everyone, y] -= 1
+        return value, P
+
+    return loss
+
+
+def logistic(signs: np.ndarray) -> Loss:
+    """log(1 + exp(−tz)) for signs t (n, m) in {−1, 1}."""
+
+    def loss(Z):
+        M = signs * Z
+        return np.logaddexp(0, -M).sum(dtype=np.float64), -signs * expit(-M)
+
+    return loss
+
+
+def squared_hinge(signs: np.ndarray) -> Loss:
+    """max(0, 1 − tz)² for signs t (n, m) in {−1, 1}."""
+
+    def loss(Z):
+        short = np.maximum(0, 1 - signs * Z)
+        return np.vdot(short, short), -2 * signs * short
+
+    return loss

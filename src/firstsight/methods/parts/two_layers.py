@@ -1,0 +1,32 @@
+"""The small network of several methods: two linear layers with one activation between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear, relu
+
+from firstsight.methods.parts.tensors import linear as new_layer
+
+
+def draw_two_layers(
+    name: str, inputs: int, hidden: int, outputs: int, generator: torch.Generator
+) -> dict[str, Tensor]:
+    """Weights by name: `name.0.weight (hidden, inputs)`, `name.0.bias`, `name.1.weight (outputs, hidden)`, …"""
+    first, second = new_layer(hidden, inputs, generator), new_layer(outputs, hidden, generator)
+    return {
+        f"{name}.0.weight": first[0],
+        f"{name}.0.bias": first[1],
+        f"{name}.1.weight": second[0],
+        f"{name}.1.bias": second[1],
+    }
+
+
+def two_layers(
+    weights: Mapping[str, Tensor], name: str, values: Tensor, activation: Callable[[Tensor], Tensor] = relu
+) -> Tensor:
+    """W₂ activation(W₁ v + b₁) + b₂ for each row v."""
+    hidden = activation(linear(values, weights[f"{name}.0.weight"], weights[f"{name}.0.bias"]))
+    return linear(hidden, weights[f"{name}.1.weight"], weights[f"{name}.1.bias"])

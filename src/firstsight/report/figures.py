@@ -1,0 +1,99 @@
+"""Figures as PNG files, from arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from firstsight.files import write_atomically
+
+# Okabe and Ito's colours, which people with any common colour blindness can tell apart (black is left for text).
+COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00", "#F0E442", "#7F7F7F")
+RIGHT, WRONG = "#0072B2", "#D55E00"
+
+
+def save_figure(figure: Figure, path: str | Path) -> None:
+    # No time stamp or version inside: the same picture is the same file.
+    options = {"format": "png", "dpi": 130, "bbox_inches": "tight", "metadata": {"Software": None}}
+    write_atomically(path, lambda temporary: figure.savefig(temporary, **options))
+
+
+def embedding_map(
+    panels: Mapping[str, tuple[np.ndarray, np.ndarray | None]],
+    labels: np.ndarray,
+    class_names: Sequence[str],
+    random_state: int = 0,
+) -> Figure:
+    """One panel per space: samples as dots and, where the space has them, descriptions as squares.
+
+    `panels` gives each title its sample embeddings (n, e) and class embeddings (k, e) or None; `labels (n,)` are
+    positions in `class_names`, of which there may be as many as COLOURS. Each panel is laid out by t-SNE.
+    """
+    from sklearn.manifold import TSNE
+
+    figure = Figure(figsize=(4.2 * len(panels), 4.3), layout="constrained")
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axis, (title, (samples, classes)) in zip(axes, panels.items(), strict=True):
+        points = samples if classes is None else np.concatenate([samples, classes])
+        layout = TSNE(perplexity=min(30, (len(points) - 1) / 3), random_state=random_state, init="pca")
+        flat = layout.fit_transform(points)
+        for position, name in enumerate(class_names):
+            own = flat[: len(samples)][labels == position]
+            axis.scatter(*own.T, s=9, color=COLOURS[position], alpha=0.65, linewidths=0, label=name)
+            if classes is not None:
+                axis.scatter(
+                    *flat[len(samples) + position],
+                    s=90,
+                    marker="s",
+                    color=COLOURS[position],
+                    edgecolors="black",
+                )
+        axis.set_title(title, fontsize=11)
+        axis.set_xticks([])
+        axis.set_yticks([])
+        for side in axis.spines.values():
+            side.set_color("#CCCCCC")
+    handles, names = axes[0].get_legend_handles_labels()
+    legend = figure.legend(handles, names, loc="outside lower center", ncols=len(class_names), frameon=False)
+    for handle in legend.legend_handles:
+        handle.set(sizes=[40], alpha=1)  # type: ignore[union-attr]
+    return figure
+
+
+def sample_predictions(
+    images: np.ndarray,
+    truth: Sequence[str],
+    answers: Mapping[str, Sequence[str]],
+    title: str,
+    columns: int = 12,
+) -> Figure:
+    """Pictures with their true class and, per method, the answer: blue where right, vermilion where wrong."""
+    rows = -(-len(images) // columns)
+    height = 1.15 + 0.22 * len(answers)
+    figure = Figure(figsize=(1.05 * columns, height * rows + 0.5), layout="constrained")
+    figure.suptitle(title, fontsize=11)
+    for axis in figure.subplots(rows, columns, squeeze=False).flat:
+        axis.set_axis_off()
+    for number, (axis, image) in enumerate(zip(figure.axes, images, strict=False)):
+        axis.imshow(image, cmap="gray_r", vmin=0, vmax=255)
+        axis.set_title(truth[number], fontsize=11)
+        for line, (method, guesses) in enumerate(answers.items()):
+            right = guesses[number] == truth[number]
+            axis.text(
+                0.5,
+                -0.06 - 0.2 * line,
+                f"{method}: {guesses[number]} {'✓' if right else '✗'}",
+                color=RIGHT if right else WRONG,
+                transform=axis.transAxes,
+                ha="center",
+                va="top",
+                fontsize=8,
+            )
+    return figure
+
+
+matplotlib.rcParams["font.family"] = ["DejaVu Sans"]  # has ✓, ✗ and the accented letters of glyphs

@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import tracemalloc
+
+import h5py
+import numpy as np
+import pytest
+import scipy.io
+
+from firstsight.data.matfile import read_matrix, read_variables, variable_shapes
+from firstsight.errors import BadInput, UnreadableFile
+
+TYPES = ["f8", "f4", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8"]
+
+
+def _matrix(dtype="f8", shape=(5, 9)):
+    return (np.random.default_rng(0).random(shape) * 100).astype(dtype)
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_every_stored_type_comes_back_transposed_in_float32(tmp_path, dtype, compressed):
+    path = tmp_path / "a.mat"
+    matrix = _matrix(dtype)
+    scipy.io.savemat(path, {"before": np.ones(3), "features": matrix, "x": "y"}, do_compression=compressed)
+    found = read_matrix(path, "features")
+    assert found.dtype == np.float32
+    assert found.flags.c_contiguous
+    np.testing.assert_array_equal(found, matrix.T.astype(np.float32))
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_streaming_agrees_with_scipy_across_many_blocks(tmp_path, compressed):
+    path = tmp_path / "a.mat"
+    scipy.io.savemat(path, {"features": _matrix(shape=(333, 1001))}, do_compression=compressed)
+    np.testing.assert_array_equal(
+        read_matrix(path, "features"), scipy.io.loadmat(path)["features"].T.astype(np.float32)
+    )
+
+
+@pytest.mark.parametrize(
+    "matrix", [np.array([[3]], dtype="u1"), np.array([[1, 2]], dtype="u2"), np.zeros((4, 0))]
+)
+def test_tiny_matrices_packed_into_their_tag_are_read(tmp_path, matrix):
+    scipy.io.savemat(tmp_path / "a.mat", {"m": matrix})
+    np.testing.assert_array_equal(read_matrix(tmp_path / "a.mat", "m"), matrix.T)
+
+
+def test_big_endian_files_are_read(tmp_path):
+    def field(code, data):
+        return code.to_bytes(4, "big") + len(data).to_bytes(4, "big") + data + b"\0" * (-len(data) % 8)
+
+    matrix = _matrix(shape=(2, 3))
+    body = field(6, (6).to_bytes(4, "big") + b"\0" * 4)  # class double
+    body += field(5, np.array([2, 3], dtype=">i4").tobytes())
+    body += field(1, b"features") + field(9, matrix.T.astype(">f8").tobytes())
+    path = tmp_path / "a.mat"
+    path.write_bytes(b"MATLAB 5.0".ljust(124) + b"\x01\x00MI" + field(14, body))
+    np.testing.assert_array_equal(scipy.io.loadmat(path)["features"], matrix)  # the file itself is right
+    np.testing.assert_array_equal(read_matrix(path, "features"), matrix.T.astype(np.float32))
+
+
+def test_hdf5_files_come_back_the_same_way(tmp_path, save_hdf5):
+    path = tmp_path / "a.mat"
+    matrix = _matrix()
+    names = np.array([["ant"], ["café"]], dtype=object)
+    save_hdf5(path, {"features": matrix, "names": names, "small": np.array([[1.0], [2.0]])})
+    np.testing.assert_array_equal(read_matrix(path, "features"), matrix.T.astype(np.float32))
+    assert variable_shapes(path) == {"features": (5, 9), "names": (2, 1), "small": (2, 1)}
+    found = read_variables(path, ["names", "small", "absent"])
+    assert found["names"] == ["ant", "café"]
+    np.testing.assert_array_equal(found["small"], [[1.0], [2.0]])
+    assert "absent" not in found
+
+
+def test_shapes_and_small_variables_of_a_v5_file(tmp_path):
+    path = tmp_path / "a.mat"
+    names = np.array([["ant"], ["bee"]], dtype=object)
+    scipy.io.savemat(
+        path, {"features": _matrix(), "names": names, "text": ["one", "three"]}, do_compression=True
+    )
+    assert variable_shapes(path) == {"features": (5, 9), "names": (2, 1), "text": (2, 5)}
+    assert read_variables(path, ["names", "text"]) == {"names": ["ant", "bee"], "text": ["one", "three"]}
+
+
+@pytest.mark.parametrize("kind", ["compressed", "plain", "hdf5"])
+def test_doubles_load_within_one_and_a_half_times_their_float32_size(tmp_path, kind, save_hdf5):
+    path = tmp_path / "a.mat"
+    # Few distinct values: compressing 40 MB of noise would take longer than the test is worth.
+    matrix = np.random.default_rng(0).integers(0, 9, size=(1024, 5000)).astype(np.float64)
+    if kind == "hdf5":
+        with h5py.File(path, "w") as file:
+            file.create_dataset("features", data=matrix.T, chunks=(64, 64))
+    else:
+        scipy.io.savemat(path, {"features": matrix}, do_compression=kind == "compressed")
+    expected = float(matrix.sum())
+    size = matrix.size * 4
+    del matrix
+    tracemalloc.start()
+    try:
+        found = read_matrix(path, "features")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= 1.5 * size
+    assert found.sum(dtype=np.float64) == expected
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_a_file_cut_anywhere_is_called_truncated_or_damaged(tmp_path, compressed):
+    whole = tmp_path / "whole.mat"
+    scipy.io.savemat(whole, {"features": _matrix(), "labels": np.ones((9, 1))}, do_compression=compressed)
+    content = whole.read_bytes()
+    cut = tmp_path / "cut.mat"
+    for length in range(0, len(content) - 1, 7):
+        cut.write_bytes(content[:length])
+        for read in (lambda: read_matrix(cut, "labels"), lambda: read_variables(cut, ["labels"])):
+            with pytest.raises(BadInput) as caught:
+                read()
+            assert "\n" not in str(caught.value)
+    assert "truncated" in str(caught.value)
+
+
+def test_any_flipped_byte_is_refused_or_harmless(tmp_path):
+    path = tmp_path / "a.mat"
+    matrix = _matrix()
+    scipy.io.savemat(path, {"features": matrix}, do_compression=True)
+    content = bytearray(path.read_bytes())
+    refused = 0
+    for position in range(126, len(content)):
+        content[position] ^= 0x55
+        path.write_bytes(content)
+        try:
+            found = read_matrix(path, "features")
+        except BadInput:
+            refused += 1
+        else:  # a flag that does not matter; the numbers are guarded by the stream's checksum
+            np.testing.assert_array_equal(found, matrix.T.astype(np.float32))
+        content[position] ^= 0x55
+    assert refused > 0.9 * (len(content) - 126)
+
+
+def test_a_header_that_claims_terabytes_is_refused_before_memory_is_taken(tmp_path):
+    path = tmp_path / "a.mat"
+    scipy.io.savemat(path, {"features": _matrix(shape=(2, 3))}, do_compression=False)
+    content = path.read_bytes()
+    claimed = content.replace(np.array([2, 3], "<i4").tobytes(), np.array([2**30, 2**30], "<i4").tobytes())
+    path.write_bytes(claimed)
+    with pytest.raises(UnreadableFile, match="claims shape"):
+        read_matrix(path, "features")
+    with h5py.File(path, "w") as file:
+        file.create_dataset("features", shape=(2**30, 2**30), dtype="f8", chunks=(8, 8))
+    with pytest.raises(UnreadableFile, match="claims shape"):
+        read_matrix(path, "features")
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"\x00" * 500, b"\x89HDF\r\n\x1a\nnothing"])
+def test_foreign_files_are_named_as_such(tmp_path, content):
+    path = tmp_path / "a.mat"
+    path.write_bytes(content)
+    for read in (
+        lambda: read_matrix(path, "x"),
+        lambda: variable_shapes(path),
+        lambda: read_variables(path, ["x"]),
+    ):
+        with pytest.raises(UnreadableFile, match="MATLAB v5"):
+            read()
+
+
+def test_a_missing_file_and_a_missing_variable_are_told_apart(tmp_path):
+    with pytest.raises(UnreadableFile, match="does not exist"):
+        read_matrix(tmp_path / "a.mat", "features")
+    scipy.io.savemat(tmp_path / "a.mat", {"x": 1})
+    with pytest.raises(BadInput, match="has no variable 'features'"):
+        read_matrix(tmp_path / "a.mat", "features")
+
+
+@pytest.mark.parametrize(
+    "value", [np.ones((2, 2)) * 1j, "text", np.ones((2, 2, 2)), scipy.sparse.eye(3).tocsc()]
+)
+def test_what_is_no_full_real_matrix_is_refused(tmp_path, value):
+    scipy.io.savemat(tmp_path / "a.mat", {"features": value}, do_compression=True)
+    with pytest.raises(BadInput, match="full, real matrix"):
+        read_matrix(tmp_path / "a.mat", "features")
+
+
+def test_an_hdf5_link_to_another_file_is_not_followed(tmp_path):
+    with h5py.File(tmp_path / "secret.mat", "w") as file:
+        file["features"] = np.ones((2, 2))
+    path = tmp_path / "a.mat"
+    with h5py.File(path, "w") as file:
+        file["features"] = h5py.ExternalLink(str(tmp_path / "secret.mat"), "features")
+    with pytest.raises(BadInput, match="stored in the file itself"):
+        read_matrix(path, "features")
