@@ -226,9 +226,9 @@ class DeepEmbedding(ZeroShotClassifier):
         last = training.history[-1]["classification"]
         if last > 0.9 * math.log(n_classes):
             warnings.warn(
-                f"The embedding has collapsed: its classifier tells {n_classes} classes apart no better than "
-                f"chance (cross-entropy {last:.2f}). Give `separation` (now {training.settings['separation']:g}) a "
-                "larger value, or train for longer.",
+                f"The embedding has collapsed, or has hardly been trained: its classifier tells {n_classes} classes "
+                f"apart no better than chance (cross-entropy {last:.2f}). Give `separation` (now "
+                f"{training.settings['separation']:g}) a larger value, or train for longer.",
                 FirstsightWarning,
                 stacklevel=4,
             )

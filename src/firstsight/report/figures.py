@@ -9,6 +9,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
+from firstsight.errors import BadInput
 from firstsight.files import write_atomically
 
 # Okabe and Ito's colours, which people with any common colour blindness can tell apart (black is left for text).
@@ -35,6 +36,10 @@ def embedding_map(
     """
     from sklearn.manifold import TSNE
 
+    if len(class_names) > len(COLOURS):
+        raise BadInput(
+            f"The map has colours for {len(COLOURS)} classes and was given {len(class_names)}; choose some of them."
+        )
     figure = Figure(figsize=(4.2 * len(panels), 4.3), layout="constrained")
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axis, (title, (samples, classes)) in zip(axes, panels.items(), strict=True):

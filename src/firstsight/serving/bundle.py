@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
@@ -52,8 +53,8 @@ def save(model: ZeroShotClassifier, folder: str | Path, facts: dict[str, Any] | 
         _take_place(scratch, folder)
     except (OSError, SafetensorError) as error:
         raise CannotWrite(
-            f"Could not write the model to {folder} ({getattr(error, 'strerror', None) or error}); what was there before is "
-            "untouched. Free some space or choose another place."
+            f"Could not write the model to {folder} ({getattr(error, 'strerror', None) or error}); what was there "
+            "before is untouched. Free some space or choose another place."
         ) from error
     finally:
         if scratch is not None:
@@ -75,7 +76,6 @@ def load_with_facts(folder: str | Path) -> tuple[ZeroShotClassifier, dict[str, A
         )
     try:
         about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-        method, parameters, values = about["method"], about["parameters"], about["values"]
         if about["format"] > FORMAT:
             raise BadInput(
                 f"{folder} was written by firstsight {about['firstsight']}, which is newer than this one; upgrade to "
@@ -83,29 +83,32 @@ def load_with_facts(folder: str | Path) -> tuple[ZeroShotClassifier, dict[str, A
             )
         if _sha256(folder / "arrays.safetensors") != about["arrays_sha256"]:
             raise UnreadableFile(
-                f"{folder}/arrays.safetensors is not the file that model.json describes (truncated or changed); restore "
-                "it or fit the model again."
+                f"{folder}/arrays.safetensors is not the file that model.json describes (truncated or changed); "
+                "restore it or fit the model again."
             )
-        arrays = load_file(folder / "arrays.safetensors")
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        if isinstance(error, BadInput):
-            raise
+        return _rebuild(about, load_file(folder / "arrays.safetensors")), about
+    except BadInput:
+        raise
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, SafetensorError) as error:
         raise UnreadableFile(
             f"{folder} cannot be read as a model ({type(error).__name__}: {error}); restore it or fit the model again."
         ) from error
-    cls = find_method(method)
-    known = {k: v for k, v in parameters.items() if k in cls._get_param_names()}
-    model = cls(**known)
-    for name, value in values.items():
+
+
+def _rebuild(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> ZeroShotClassifier:
+    """The reverse of `_split`."""
+    cls = find_method(about["method"])
+    model = cls(**{k: v for k, v in about["parameters"].items() if k in cls._get_param_names()})
+    for name, value in about["values"].items():
         setattr(model, name, value)
-    model.classes_ = np.asarray(values["classes_"])
+    model.classes_ = np.asarray(about["values"]["classes_"])
     for name, array in arrays.items():
         attribute, _, key = name.partition("/")
         if key:
             vars(model).setdefault(attribute, {})[key] = array
         else:
             setattr(model, attribute, array)
-    return model, about
+    return model
 
 
 def _split(model: ZeroShotClassifier) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -142,16 +145,30 @@ def _sha256(path: Path) -> str:
 
 
 def _take_place(scratch: Path, folder: Path) -> None:
-    """Put the finished folder where the old one is; there is no moment without one of them on the disk."""
+    """Put the finished folder where the old one is; the old one is then in `scratch` or gone."""
     if not folder.exists():
         scratch.rename(folder)
         return
+    if _exchange(scratch, folder):
+        return
+    # Two steps: a process killed between them leaves the old model under a hidden name beside `folder`.
     old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=folder.parent))
     folder.rename(old / folder.name)
     try:
         scratch.rename(folder)
-    except OSError:
-        (old / folder.name).rename(folder)
+    except BaseException:  # Ctrl-C, too
+        if not folder.exists():
+            (old / folder.name).rename(folder)
         raise
     finally:
         shutil.rmtree(old, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two folders in one step, so that no moment is without either; False where the system cannot."""
+    try:
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2  # Linux; Python has no name for it
+    except (AttributeError, OSError, TypeError):
+        return False
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0
