@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--method", default="deep-embedding", choices=CANDIDATES)
     parser.add_argument("--folds", type=int, default=3)
     parser.add_argument("candidate", nargs="*", help="name=value …: try just this one")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     folds = load_dataset(arguments.data).validation_folds()[: arguments.folds]
     print(f"{find_method(arguments.method).__name__}, {len(folds)} folds of {folds[0].name.rpartition(' fold')[0]}")
     print(f"{'T1':>5} {'ts':>5} {'tr':>5} {'H':>5} {'seconds':>8}  changed")

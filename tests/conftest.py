@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from firstsight.data import ZeroShotDataset
 
 
 @pytest.fixture(scope="session")
@@ -16,3 +19,31 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"needs the shared data: there is no {folder} (set FIRSTSIGHT_SHARED)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def small() -> ZeroShotDataset:
+    """Fourteen seen classes and ten unseen ones, twelve rows each; a fit of a second names most rows, not all.
+
+    Features are a noisy linear image of binary descriptions. Rows and classes are shuffled, so that no order tells
+    seen from unseen.
+    """
+    random = np.random.default_rng(5)
+    codes = random.choice(np.arange(1, 2**6), size=24, replace=False)
+    attributes = (codes[:, None] >> np.arange(6) & 1).astype(np.float32)
+    labels = random.permutation(np.repeat(np.arange(24), 12))
+    features = attributes[labels] @ random.normal(size=(6, 16)) + random.normal(size=(288, 16))
+    unseen = random.permutation(24)[:10]
+    rows_of_seen = [np.flatnonzero(labels == c) for c in range(24) if c not in unseen]
+    return ZeroShotDataset(
+        name="small",
+        features=features.astype(np.float32),
+        labels=labels,
+        class_names=tuple(f"kind {letter}" for letter in "qwertzuiopasdfghjklyxcvb"),
+        class_attributes=attributes,
+        train=np.concatenate([np.delete(rows, [1, 5, 9]) for rows in rows_of_seen]),
+        test_seen=np.concatenate([rows[[1, 5, 9]] for rows in rows_of_seen]),
+        test_unseen=np.flatnonzero(np.isin(labels, unseen)),
+        attribute_names=tuple(f"trait {i}" for i in range(6)),
+        images=random.integers(0, 256, size=(288, 8, 8), dtype=np.uint8),
+    )

@@ -197,9 +197,7 @@ def test_without_cache_nothing_is_written(small):
     assert not small.exists()
 
 
-@pytest.mark.parametrize(
-    "damage", ["empty", "cut", "flipped", "text", "other arrays", "other shape", "one array"]
-)
+@pytest.mark.parametrize("damage", ["empty", "cut", "flipped", "text", "other arrays", "other shape", "one array"])
 def test_a_damaged_cache_is_made_anew(small, damage):
     first = glyphs.load_glyphs()
     (file,) = small.iterdir()
@@ -232,9 +230,7 @@ def test_a_cache_folder_that_cannot_be_written_is_no_error(small):
 def test_the_cache_file_is_named_after_all_that_moves_pixels(small, monkeypatch):
     before = glyphs._cache_file()
     monkeypatch.setattr(glyphs, "version", lambda maker: "99")
-    assert (
-        glyphs._cache_file().name == f"glyphs-v{glyphs.VERSION}-matplotlib99-pillow99-numpy99.npz" != before
-    )
+    assert glyphs._cache_file().name == f"glyphs-v{glyphs.VERSION}-matplotlib99-pillow99-numpy99.npz" != before
 
 
 def test_the_cache_folder_is_the_one_asked_for_then_the_users(tmp_path, monkeypatch):

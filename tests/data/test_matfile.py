@@ -38,9 +38,7 @@ def test_streaming_agrees_with_scipy_across_many_blocks(tmp_path, compressed):
     )
 
 
-@pytest.mark.parametrize(
-    "matrix", [np.array([[3]], dtype="u1"), np.array([[1, 2]], dtype="u2"), np.zeros((4, 0))]
-)
+@pytest.mark.parametrize("matrix", [np.array([[3]], dtype="u1"), np.array([[1, 2]], dtype="u2"), np.zeros((4, 0))])
 def test_tiny_matrices_packed_into_their_tag_are_read(tmp_path, matrix):
     scipy.io.savemat(tmp_path / "a.mat", {"m": matrix})
     np.testing.assert_array_equal(read_matrix(tmp_path / "a.mat", "m"), matrix.T)
@@ -76,9 +74,7 @@ def test_hdf5_files_come_back_the_same_way(tmp_path, save_hdf5):
 def test_shapes_and_small_variables_of_a_v5_file(tmp_path):
     path = tmp_path / "a.mat"
     names = np.array([["ant"], ["bee"]], dtype=object)
-    scipy.io.savemat(
-        path, {"features": _matrix(), "names": names, "text": ["one", "three"]}, do_compression=True
-    )
+    scipy.io.savemat(path, {"features": _matrix(), "names": names, "text": ["one", "three"]}, do_compression=True)
     assert variable_shapes(path) == {"features": (5, 9), "names": (2, 1), "text": (2, 5)}
     assert read_variables(path, ["names", "text"]) == {"names": ["ant", "bee"], "text": ["one", "three"]}
 
@@ -175,9 +171,7 @@ def test_a_missing_file_and_a_missing_variable_are_told_apart(tmp_path):
         read_matrix(tmp_path / "a.mat", "features")
 
 
-@pytest.mark.parametrize(
-    "value", [np.ones((2, 2)) * 1j, "text", np.ones((2, 2, 2)), scipy.sparse.eye(3).tocsc()]
-)
+@pytest.mark.parametrize("value", [np.ones((2, 2)) * 1j, "text", np.ones((2, 2, 2)), scipy.sparse.eye(3).tocsc()])
 def test_what_is_no_full_real_matrix_is_refused(tmp_path, value):
     scipy.io.savemat(tmp_path / "a.mat", {"features": value}, do_compression=True)
     with pytest.raises(BadInput, match="full, real matrix"):

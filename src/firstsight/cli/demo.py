@@ -13,9 +13,7 @@ ROUNDS = {"rounds": 8, "round_iterations": 4}
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder for the table and the pictures.")] = Path(
-        "firstsight-demo"
-    ),
+    out: Annotated[Path, typer.Option(help="The folder for the table and the pictures.")] = Path("firstsight-demo"),
     seed: Annotated[int, typer.Option(min=0, help="Everything random follows from it.")] = 0,
 ) -> None:
     """Learn 133 accented letters, then name 40 others that were never shown: both of the paper's methods."""
@@ -94,11 +92,13 @@ def _draw(data, models, out: Path, random) -> None:
     panels = {"features": (X[rows], None)}
     for name, model in models.items():
         panels[name] = (model.embed(X[rows]), model.embed_classes(list(shown)))
-    save_figure(embedding_map(panels, labels, list(shown)), out / "embedding_map.png")
+    title = f"{len(shown)} letters never shown in training: pictures (dots) and descriptions (squares)"
+    save_figure(embedding_map(panels, labels, list(shown), title), out / "embedding_map.png")
 
     rows = np.sort(random.choice(len(X), size=36, replace=False))
     answers = {"ind": "deep-embedding", "trans": "transductive-deep-embedding"}
     guesses = {short: models[name].predict(X[rows]).tolist() for short, name in answers.items()}
-    title = "Letters never shown in training, named among all 173 (ind: inductive, trans: transductive)"
+    among = f"named among all {len(data.class_names)}"
+    title = f"Letters never shown in training, {among} (ind: inductive, trans: transductive)"
     pictures = data.images[data.test_unseen[rows]]
     save_figure(sample_predictions(pictures, y[rows].tolist(), guesses, title), out / "predictions.png")

@@ -6,11 +6,26 @@ import sys
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
 
 from firstsight.cli import data, demo, evaluate, fit, methods, predict
 from firstsight.errors import FirstsightError
 
+
+class Interrupted(Exception):
+    """Ctrl-C. Typer has an answer of its own to KeyboardInterrupt, which says nothing about the work."""
+
+
+class Commands(TyperGroup):
+    def invoke(self, ctx):
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Interrupted from None
+
+
 app = typer.Typer(
+    cls=Commands,
     help="Recognise classes nobody has labelled, from their descriptions.",
     no_args_is_help=True,
     add_completion=False,
@@ -41,10 +56,8 @@ def main() -> None:
     except FirstsightError as error:
         _say(str(error))
         sys.exit(2)
-    except KeyboardInterrupt:
-        _say(
-            "Interrupted; nothing that was there before is lost. A fit goes on when the same command runs again."
-        )
+    except Interrupted:
+        _say("Interrupted; nothing that was there before is lost. A fit goes on when the same command runs again.")
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has left: `firstsight … | head`
         sys.stderr.close()

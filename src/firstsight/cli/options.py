@@ -23,15 +23,15 @@ Data = Annotated[
 Method = Annotated[str, typer.Option(help="A method's name; `firstsight methods` lists them.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="NAME=VALUE", help="A parameter of the method; may be given several times."
-    ),
+    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the method; may be given several times."),
 ]
-Preset = Annotated[
-    str | None, typer.Option(help="Named settings of the paper's methods: validated, paper, fast.")
-]
+Preset = Annotated[str | None, typer.Option(help="Named settings of the paper's methods: validated, paper, fast.")]
 Features = Annotated[str | None, typer.Option(help="Which feature file of an xlsa17 folder, e.g. res101.")]
 Seed = Annotated[int, typer.Option(min=0, help="Everything random follows from it.")]
+
+
+# Parameters that have an option of their own, which the written record tells: a second way would contradict it.
+BY_OPTION = {"random_state": "--seed", "setting": "--setting"}
 
 
 class Setting(StrEnum):
@@ -57,15 +57,15 @@ def make_estimator(method: str, assignments: list[str] | None, seed: int | None 
         name, equals, value = word.partition("=")
         if not equals:
             raise BadInput(f"--set {word!r} must have the form NAME=VALUE, for example --set {known[0]}=…")
+        if name in BY_OPTION:
+            raise BadInput(f"--set {name} is not possible, because {BY_OPTION[name]} sets it; use that.")
         if name not in known:
             raise UnknownName(f"parameter of {method}", name, known)
         parameters[name] = _value(value)
     preset = more.pop("preset", None)
     if preset is not None:
         if "preset" not in known:
-            raise BadInput(
-                f"--preset belongs to the paper's own methods; {method} has no presets: leave it out."
-            )
+            raise BadInput(f"--preset belongs to the paper's own methods; {method} has no presets: leave it out.")
         parameters["preset"] = preset
     supplied = {"random_state": seed, "verbose": True, **more}
     for name, value in supplied.items():
@@ -106,7 +106,7 @@ def _value(text: str) -> Any:
         return words[text.lower()]
     try:
         value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError):
         return text
     if isinstance(value, float) and not math.isfinite(value):
         raise BadInput(f"{text} is not a finite number.")

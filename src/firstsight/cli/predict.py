@@ -15,19 +15,13 @@ from firstsight.errors import BadInput
 
 def predict(
     model: Annotated[Path, typer.Argument(help="A folder that `firstsight fit` wrote.")],
-    features: Annotated[
-        Path, typer.Argument(help=".npy, .npz (key: features), .csv or .parquet; one row per sample.")
-    ],
+    features: Annotated[Path, typer.Argument(help=".npy, .npz (key: features), .csv or .parquet; one row per sample.")],
     classes: Annotated[
         str,
-        typer.Option(
-            help="all, seen, unseen, names with commas between them, or a table of new classes (.csv)."
-        ),
+        typer.Option(help="all, seen, unseen, names with commas between them, or a table of new classes (.csv)."),
     ] = "all",
     top: Annotated[int, typer.Option(min=1, help="How many classes to rank per row in the JSON file.")] = 1,
-    csv: Annotated[
-        Path | None, typer.Option(help="Write row and class here instead of to the screen.")
-    ] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write row and class here instead of to the screen.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write ranked classes with their scores here.")] = None,
 ) -> None:
     """Name every row of a feature file: one line per row, its number (or name) and its class."""
@@ -66,11 +60,7 @@ def choose_classes(model, words: str):
 
         return read_descriptions(words)
     names = [name.strip() for name in words.split(",")]
-    return (
-        [int(n) for n in names]
-        if model.classes_.dtype.kind in "iu" and all(n.isdigit() for n in names)
-        else names
-    )
+    return [int(n) for n in names] if model.classes_.dtype.kind in "iu" and all(n.isdigit() for n in names) else names
 
 
 def _ranked(model, X, names, candidates, top: int) -> list[dict]:

@@ -56,9 +56,7 @@ def audit(path: str | Path | ZeroShotDataset, features: str | None = None) -> Au
     if raw.features is None and not findings:
         findings.append(Finding("note", f"Features were not audited: {raw.absent}"))
     if raw.labels is None:
-        findings.append(
-            Finding("note", "There are no labels, so nothing about classes in parts was audited.")
-        )
+        findings.append(Finding("note", "There are no labels, so nothing about classes in parts was audited."))
     findings += [
         *_table_findings(raw),
         *part_findings(raw),
@@ -101,9 +99,7 @@ def _table_findings(raw: RawDataset) -> Iterator[Finding]:
         if count is not None and expected is not None and count != len(expected):
             yield Finding("error", f"There are {count} {what}, but {len(expected)} were expected.")
     if raw.images is not None and (raw.images.ndim != 3 or raw.images.dtype != np.uint8):
-        yield Finding(
-            "error", f"Images have shape {raw.images.shape} and type {raw.images.dtype}, not uint8."
-        )
+        yield Finding("error", f"Images have shape {raw.images.shape} and type {raw.images.dtype}, not uint8.")
 
 
 def _length(names: tuple[str, ...] | None) -> int | None:

@@ -52,8 +52,7 @@ def _twins(names: tuple[str, ...], table: np.ndarray, which: np.ndarray) -> Iter
         if twin != i:
             yield Finding(
                 "warning",
-                f"Classes {names[twin]!r} and {names[i]!r} have the same description: nothing can tell "
-                "them apart.",
+                f"Classes {names[twin]!r} and {names[i]!r} have the same description: nothing can tell them apart.",
             )
 
 
@@ -68,6 +67,5 @@ def _scale(table: np.ndarray) -> Iterator[Finding]:
     if odd:
         yield Finding(
             "note",
-            f"{odd} of {len(table)} descriptions do not have unit length "
-            f"({norms.min():.4g} to {norms.max():.4g}).",
+            f"{odd} of {len(table)} descriptions do not have unit length ({norms.min():.4g} to {norms.max():.4g}).",
         )

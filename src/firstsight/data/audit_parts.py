@@ -51,9 +51,7 @@ def _row_findings(raw: RawDataset) -> Iterator[Finding]:
     for one, other in combinations(PARTS, 2):
         both = np.intersect1d(raw.parts[one], raw.parts[other])
         if both.size:
-            yield Finding(
-                "error", f"`{one}` and `{other}` share {both.size} rows, row {both[0] + first} for one."
-            )
+            yield Finding("error", f"`{one}` and `{other}` share {both.size} rows, row {both[0] + first} for one.")
     if n is not None:
         unused = n - np.unique(_in_range(np.concatenate(list(raw.parts.values())), n)).size
         if unused:
@@ -71,18 +69,13 @@ def _label_findings(raw: RawDataset, classes: dict[str, np.ndarray]) -> Iterator
         example = raw.labels[used][strange[used]][0] + first
         yield Finding(
             "error",
-            f"{strange[used].sum()} labels are outside {first} to {n_classes - 1 + first}, "
-            f"{example} for one.",
+            f"{strange[used].sum()} labels are outside {first} to {n_classes - 1 + first}, {example} for one.",
         )
     if strange.sum() > strange[used].sum():
-        yield Finding(
-            "note", f"{strange.sum() - strange[used].sum()} rows in no part have no class of the table."
-        )
+        yield Finding("note", f"{strange.sum() - strange[used].sum()} rows in no part have no class of the table.")
     leaked = np.intersect1d(classes["train"], classes["test_unseen"])
     if leaked.size:
-        yield Finding(
-            "error", f"{leaked.size} classes are in both `train` and `test_unseen`: {_named(raw, leaked)}."
-        )
+        yield Finding("error", f"{leaked.size} classes are in both `train` and `test_unseen`: {_named(raw, leaked)}.")
     untrained = np.setdiff1d(classes["test_seen"], classes["train"])
     if untrained.size:
         yield Finding(
@@ -91,9 +84,7 @@ def _label_findings(raw: RawDataset, classes: dict[str, np.ndarray]) -> Iterator
         )
     rowless = np.setdiff1d(np.arange(n_classes), np.concatenate(list(classes.values())))
     if rowless.size:
-        yield Finding(
-            "note", f"{rowless.size} classes have a description but no row: {_named(raw, rowless)}."
-        )
+        yield Finding("note", f"{rowless.size} classes have a description but no row: {_named(raw, rowless)}.")
 
 
 def _untrusted_findings(raw: RawDataset, classes: dict[str, np.ndarray]) -> Iterator[Finding]:
@@ -102,16 +93,12 @@ def _untrusted_findings(raw: RawDataset, classes: dict[str, np.ndarray]) -> Iter
         for part in ("test_seen", "test_unseen"):
             reached = np.intersect1d(rows, raw.parts[part]).size
             if reached:
-                yield Finding(
-                    "warning", f"`{name}` contains {reached} rows of `{part}` (firstsight never uses it)."
-                )
+                yield Finding("warning", f"`{name}` contains {reached} rows of `{part}` (firstsight never uses it).")
         if raw.labels is not None:
             own = np.unique(raw.labels[_in_range(rows, len(raw.labels))])
             reached = np.intersect1d(own, classes["test_unseen"]).size
             if reached:
-                yield Finding(
-                    "warning", f"`{name}` contains {reached} unseen classes (firstsight never uses it)."
-                )
+                yield Finding("warning", f"`{name}` contains {reached} unseen classes (firstsight never uses it).")
 
 
 def _named(raw: RawDataset, codes: np.ndarray) -> str:

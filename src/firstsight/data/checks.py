@@ -71,9 +71,7 @@ def check_names(class_names: Sequence[str]) -> None:
 
 def check_length(what: str, length: int, expected: int, of: str) -> None:
     if length != expected:
-        raise BadInput(
-            f"`{what}` has {length} entries, but there are {expected} {of}; give one per {of[:-1]}."
-        )
+        raise BadInput(f"`{what}` has {length} entries, but there are {expected} {of}; give one per {of[:-1]}.")
 
 
 def check_descriptions(attributes: np.ndarray, class_names: Sequence[str]) -> None:

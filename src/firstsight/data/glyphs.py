@@ -162,9 +162,7 @@ def _open_face(face: str, letters: Sequence[str]) -> ImageFont.FreeTypeFont:
 
     path = Path(matplotlib.get_data_path(), "fonts", "ttf", f"{face}.ttf")
     if not path.is_file():
-        raise FirstsightError(
-            f"matplotlib's font {path} is missing; reinstall matplotlib to draw the glyphs."
-        )
+        raise FirstsightError(f"matplotlib's font {path} is missing; reinstall matplotlib to draw the glyphs.")
     known = FT2Font(str(path)).get_charmap()
     missing = [letter for letter in letters if ord(letter) not in known]
     if missing:  # else the font would draw its box for "no such letter" and we would label it as one

@@ -131,9 +131,7 @@ def _variables(file: BinaryIO, path: Path) -> Iterator[_Variable]:
     orders: dict[bytes, Literal["<", ">"]] = {b"IM": "<", b"MI": ">"}
     order = orders.get(head[126:128])
     if order is None:
-        raise UnreadableFile(
-            f"{path} is not a MATLAB v5 or v7.3 file; save it with MATLAB's -v7 or scipy.io.savemat."
-        )
+        raise UnreadableFile(f"{path} is not a MATLAB v5 or v7.3 file; save it with MATLAB's -v7 or scipy.io.savemat.")
     position = _HEADER
     while position < size:
         file.seek(position)
@@ -142,9 +140,7 @@ def _variables(file: BinaryIO, path: Path) -> Iterator[_Variable]:
             raise _truncated(path)
         kind, length = struct.unpack(order + "II", tag)
         if kind not in (_MATRIX, _COMPRESSED):
-            raise UnreadableFile(
-                f"{path} holds an unknown element (type {kind}); it is damaged: get it again."
-            )
+            raise UnreadableFile(f"{path} holds an unknown element (type {kind}); it is damaged: get it again.")
         if position + 8 + length > size:
             raise _truncated(path)
         _, _, shape, name = _matrix_header(_Source(file, kind, length), order)

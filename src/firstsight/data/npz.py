@@ -81,9 +81,7 @@ def _names(path: Path, found: dict[str, np.ndarray], key: str) -> tuple[str, ...
     if key not in found:
         return None
     if found[key].ndim != 1:
-        raise BadInput(
-            f"`{key}` in {path} must be a list of names, but has shape {found[key].shape}; flatten it."
-        )
+        raise BadInput(f"`{key}` in {path} must be a list of names, but has shape {found[key].shape}; flatten it.")
     return tuple(map(str, found[key]))
 
 

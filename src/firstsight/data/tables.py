@@ -43,7 +43,7 @@ def read_features(path: str | Path) -> tuple[np.ndarray, list]:
     path = Path(path)
     if path.suffix in (".npy", ".npz"):
         return npz.read_feature_arrays(path)
-    table = _read(path, "sample").drop(columns=["class", "split"], errors="ignore")
+    table = _read(path, {"class", "split", "sample"}, or_first=False).drop(columns=["class", "split"], errors="ignore")
     names = _strings(path, table.pop("sample")) if "sample" in table else list(range(len(table)))
     return _numbers(path, table), names
 
@@ -51,7 +51,7 @@ def read_features(path: str | Path) -> tuple[np.ndarray, list]:
 def read_descriptions(path: str | Path) -> pd.DataFrame:
     """A table of classes (.csv or .parquet) indexed by class: column `class`, or else the first one."""
     path = Path(path)
-    table = _read(path, None).drop(columns="unseen", errors="ignore")
+    table = _read(path, {"class"}).drop(columns="unseen", errors="ignore")
     names = _strings(path, table.pop("class" if "class" in table else table.columns[0]))
     import pandas as pd
 
@@ -96,9 +96,7 @@ def read_raw_tables(samples: str | Path, classes: str | Path) -> RawDataset:
     return RawDataset(
         name=samples.resolve().parent.name,
         class_names=(*names, *undescribed),
-        class_attributes=np.vstack(
-            [attributes, np.full((len(undescribed), attributes.shape[1]), np.nan, "f4")]
-        ),
+        class_attributes=np.vstack([attributes, np.full((len(undescribed), attributes.shape[1]), np.nan, "f4")]),
         parts=parts,
         labels=labels,
         features=_numbers(samples, table),
@@ -124,8 +122,8 @@ def _drawn_parts(labels: np.ndarray, unseen: np.ndarray) -> dict[str, np.ndarray
     return {part: np.flatnonzero(mask) for part, mask in masks.items()}
 
 
-def _read(path: Path, texts: set[str]) -> pd.DataFrame:
-    """The table at `path`; those of `texts` it has, or else its first column, hold text."""
+def _read(path: Path, texts: set[str], or_first: bool = True) -> pd.DataFrame:
+    """The table at `path`; those of `texts` it has, or else its first column (if so wished), hold text."""
     import pandas as pd
 
     if path.suffix not in _SUFFIXES:
@@ -135,7 +133,9 @@ def _read(path: Path, texts: set[str]) -> pd.DataFrame:
             table = pd.read_parquet(path)
             return table.reset_index() if table.index.name else table  # a frame saved with its index
         columns = pd.read_csv(path, nrows=0, encoding="utf-8-sig").columns
-        texts = texts & set(columns) or {columns[0]}
+        texts = texts & set(columns) or ({columns[0]} if or_first else set())
+        if not texts:
+            return pd.read_csv(path, encoding="utf-8-sig")
         # Read apart: a class called "NA" or "007" is a class, not a missing value or a number.
         text = pd.read_csv(path, usecols=list(texts), dtype=str, na_filter=False, encoding="utf-8-sig")
         rest = pd.read_csv(path, usecols=lambda name: name not in texts, encoding="utf-8-sig")
@@ -162,9 +162,7 @@ def _strings(path: Path, column: pd.Series) -> list[str]:
 def _numbers(path: Path, table: pd.DataFrame) -> np.ndarray:
     wrong = [name for name in table if table[name].dtype.kind not in "fiub"]
     if wrong:
-        raise BadInput(
-            f"Column {wrong[0]!r} of {path} must hold numbers, but holds text; convert or remove it."
-        )
+        raise BadInput(f"Column {wrong[0]!r} of {path} must hold numbers, but holds text; convert or remove it.")
     if table.shape[1] == 0:
         raise BadInput(f"{path} has no columns of numbers; add some.")
     with np.errstate(over="ignore"):  # too large for float32 becomes inf, which is then reported as such
@@ -175,9 +173,7 @@ def _truths(path: Path, column: pd.Series) -> np.ndarray:
     words = column.fillna("").astype(str).str.strip().str.lower()
     strange = words[~words.isin(_TRUE | _FALSE)]
     if len(strange):
-        raise BadInput(
-            f"Column 'unseen' of {path} must be true or false, but contains {strange.iloc[0]!r}; fix it."
-        )
+        raise BadInput(f"Column 'unseen' of {path} must be true or false, but contains {strange.iloc[0]!r}; fix it.")
     return words.isin(_TRUE).to_numpy()
 
 

@@ -33,9 +33,7 @@ def read_raw(folder: str | Path, features: str | None = None) -> RawDataset:
     raw = _read_att_splits(folder)
     path = _feature_file(folder, features)
     if path is not None:
-        matfile.variable_shapes(
-            path
-        )  # a damaged file is called so, before its labels are looked for elsewhere
+        matfile.variable_shapes(path)  # a damaged file is called so, before its labels are looked for elsewhere
     _add_labels(raw, [*([] if path is None else [path]), *_beside(folder)])
     if path is None:
         return raw
@@ -69,9 +67,7 @@ def _read_att_splits(folder: Path) -> RawDataset:
         raise BadInput(f"{path} lacks {', '.join(missing)}; take the file of the Proposed Splits.")
     names = found["allclasses_names"]
     if not isinstance(names, list):
-        raise BadInput(
-            f"'allclasses_names' in {path} must be a cell of names, but holds numbers; save it as one."
-        )
+        raise BadInput(f"'allclasses_names' in {path} must be a cell of names, but holds numbers; save it as one.")
     original = found.get("original_att")
     return RawDataset(
         name=folder.resolve().name,

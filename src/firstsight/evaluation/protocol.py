@@ -25,9 +25,7 @@ class Result:
     tr: float | None = None  # test rows of seen classes, all classes
     h: float | None = None
     seconds: float = 0.0
-    per_class: dict[str, dict[str, float]] = field(
-        default_factory=dict
-    )  # "t1", "ts", "tr" → class → accuracy
+    per_class: dict[str, dict[str, float]] = field(default_factory=dict)  # "t1", "ts", "tr" → class → accuracy
     models: dict[str, Any] = field(default_factory=dict, repr=False)  # setting → fitted estimator
 
 

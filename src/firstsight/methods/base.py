@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,9 +44,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
     extra_supervision: ClassVar[str] = ""  # what a fit is told beyond seen labels and descriptions
     reference: ClassVar[str] = ""
     grid: ClassVar[dict[str, list[Any]]] = {}  # a small grid for tuning on validation classes
-    quick: ClassVar[
-        dict[str, Any]
-    ] = {}  # parameters for a few hundred rows: what `firstsight.contract` fits with
+    quick: ClassVar[dict[str, Any]] = {}  # parameters for a few hundred rows: what `firstsight.contract` fits with
 
     # Torch methods compute in float32; closed forms keep the precision that they are given.
     _dtypes: ClassVar[Any] = (np.float64, np.float32)
@@ -66,8 +65,9 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
             One description per class, of classes with and without rows in `X`. Left out, classes are described
             by one-hot vectors and the estimator is an ordinary classifier.
         """
-        X, codes, S, _ = self._prepare(X, y, class_attributes)
-        self._fit(X, codes, S)
+        with self._all_or_nothing():
+            X, codes, S, _ = self._prepare(X, y, class_attributes)
+            self._fit(X, codes, S)
         return self
 
     def predict(self, X, classes=None):
@@ -121,6 +121,17 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         raise NotImplementedError
 
     # Checks and bookkeeping, the same everywhere -------------------------------------------------------------
+
+    @contextmanager
+    def _all_or_nothing(self):
+        """A fit that is refused or interrupted leaves the estimator, and a model fitted before, as it was."""
+        before = vars(self).copy()
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
 
     def _prepare(self, X, y, class_attributes):
         """Checked and scaled X, codes of y, seen descriptions S, unseen descriptions U."""
@@ -231,6 +242,11 @@ class TransductiveClassifier(ZeroShotClassifier):
 
     def fit(self, X, y, class_attributes=None, *, X_unlabeled=None):
         """As `ZeroShotClassifier.fit`; `X_unlabeled (m, d)` is the pool of rows without labels."""
+        with self._all_or_nothing():
+            self._fit_with_pool(X, y, class_attributes, X_unlabeled)
+        return self
+
+    def _fit_with_pool(self, X, y, class_attributes, X_unlabeled) -> None:
         X, codes, S, U = self._prepare(X, y, class_attributes)
         pool = np.empty((0, X.shape[1]), dtype=X.dtype)
         if X_unlabeled is not None:
@@ -249,7 +265,6 @@ class TransductiveClassifier(ZeroShotClassifier):
         self.unseen_code_ = np.full(len(self.classes_), -1)
         self.unseen_code_[np.flatnonzero(self.seen_code_ < 0)[order]] = np.arange(len(order))
         self._fit(X, codes, S, pool, U[order])
-        return self
 
     def _fit(self, X, y, S, pool, U) -> None:  # type: ignore[override]
         raise NotImplementedError
@@ -274,9 +289,7 @@ def _read_descriptions(table, dtype, name: str) -> tuple[np.ndarray, np.ndarray]
     if isinstance(table, pd.DataFrame):
         labels = _plain_labels(table.index, name)
         try:
-            A = np.ascontiguousarray(
-                table.to_numpy(dtype=dtype)
-            )  # as it will be loaded: equal to the last bit
+            A = np.ascontiguousarray(table.to_numpy(dtype=dtype))  # as it will be loaded: equal to the last bit
         except (ValueError, TypeError):
             text = [str(c) for c, kind in table.dtypes.items() if kind.kind not in "biuf"]
             raise BadInput(
@@ -309,6 +322,4 @@ def _plain_labels(index: pd.Index, name: str) -> np.ndarray:
     if all(isinstance(v, (int, np.integer)) for v in values):
         return np.asarray(values, dtype=np.int64)
     kinds = sorted({type(v).__name__ for v in values})
-    raise BadInput(
-        f"`{name}` must be indexed by class names or whole numbers; its index holds {', '.join(kinds)}."
-    )
+    raise BadInput(f"`{name}` must be indexed by class names or whole numbers; its index holds {', '.join(kinds)}.")

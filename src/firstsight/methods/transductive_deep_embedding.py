@@ -161,9 +161,7 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
                 rows = _rows_of_both(X, pool, torch.cat([torch.arange(n), n + taken]))
                 training.run(rows, targets, A, settings["round_iterations"], absent if absent.any() else None)
             if len(pool):
-                kept["predictions"][rounds - 1] = torch.from_numpy(
-                    self._label(training.net, pool, A, seen)[0]
-                )
+                kept["predictions"][rounds - 1] = torch.from_numpy(self._label(training.net, pool, A, seen)[0])
             training.save(force=True)
         self._finish(training, seen)
         predictions, self.selected_ = kept["predictions"].numpy(), kept["selected"].numpy()
@@ -182,9 +180,7 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
 
     def _positions(self) -> np.ndarray:
         """From training codes (seen first, then unseen) to positions in `classes_`."""
-        codes = np.where(
-            self.seen_code_ >= 0, self.seen_code_, (self.seen_code_ >= 0).sum() + self.unseen_code_
-        )
+        codes = np.where(self.seen_code_ >= 0, self.seen_code_, (self.seen_code_ >= 0).sum() + self.unseen_code_)
         return np.argsort(codes)
 
 

@@ -27,6 +27,7 @@ def embedding_map(
     panels: Mapping[str, tuple[np.ndarray, np.ndarray | None]],
     labels: np.ndarray,
     class_names: Sequence[str],
+    title: str = "",
     random_state: int = 0,
 ) -> Figure:
     """One panel per space: samples as dots and, where the space has them, descriptions as squares.
@@ -41,8 +42,9 @@ def embedding_map(
             f"The map has colours for {len(COLOURS)} classes and was given {len(class_names)}; choose some of them."
         )
     figure = Figure(figsize=(4.2 * len(panels), 4.3), layout="constrained")
+    figure.suptitle(title, fontsize=11)
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    for axis, (title, (samples, classes)) in zip(axes, panels.items(), strict=True):
+    for axis, (space, (samples, classes)) in zip(axes, panels.items(), strict=True):
         points = samples if classes is None else np.concatenate([samples, classes])
         layout = TSNE(perplexity=min(30, (len(points) - 1) / 3), random_state=random_state, init="pca")
         flat = layout.fit_transform(points)
@@ -57,7 +59,7 @@ def embedding_map(
                     color=COLOURS[position],
                     edgecolors="black",
                 )
-        axis.set_title(title, fontsize=11)
+        axis.set_title(space, fontsize=11)
         axis.set_xticks([])
         axis.set_yticks([])
         for side in axis.spines.values():

@@ -61,13 +61,18 @@ def save(model: ZeroShotClassifier, folder: str | Path, facts: dict[str, Any] | 
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def load(folder: str | Path) -> ZeroShotClassifier:
-    """The fitted model that `save` wrote, in any later process."""
-    model, _ = load_with_facts(folder)
+def load(folder: str | Path, method: type[ZeroShotClassifier] | None = None) -> ZeroShotClassifier:
+    """The fitted model that `save` wrote, in any later process.
+
+    `method` is the class of a method that lives outside firstsight; a folder never says which code to run.
+    """
+    model, _ = load_with_facts(folder, method)
     return model
 
 
-def load_with_facts(folder: str | Path) -> tuple[ZeroShotClassifier, dict[str, Any]]:
+def load_with_facts(
+    folder: str | Path, method: type[ZeroShotClassifier] | None = None
+) -> tuple[ZeroShotClassifier, dict[str, Any]]:
     """The fitted model and everything else that `model.json` says."""
     folder = Path(folder)
     if not (folder / "model.json").is_file():
@@ -99,6 +104,9 @@ def _rebuild(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> ZeroShotCl
     """The reverse of `_split`."""
     cls = find_method(about["method"])
     model = cls(**{k: v for k, v in about["parameters"].items() if k in cls._get_param_names()})
+    for name in [*about["values"], *arrays]:
+        if not _is_fitted(name.partition("/")[0]):
+            raise ValueError(f"{name!r} is no fitted attribute")
     for name, value in about["values"].items():
         setattr(model, name, value)
     model.classes_ = np.asarray(about["values"]["classes_"])
@@ -116,7 +124,7 @@ def _split(model: ZeroShotClassifier) -> tuple[dict[str, np.ndarray], dict[str, 
     arrays: dict[str, np.ndarray] = {}
     values: dict[str, Any] = {}
     for name, value in vars(model).items():
-        if not name.endswith("_") or name.startswith("_"):
+        if not _is_fitted(name):
             continue
         if name == "classes_":
             values[name] = value.tolist()
@@ -133,6 +141,10 @@ def _split(model: ZeroShotClassifier) -> tuple[dict[str, np.ndarray], dict[str, 
     if not values:
         raise BadInput(f"This {type(model).__name__} has not been fitted; call fit before save.")
     return arrays, values
+
+
+def _is_fitted(name: str) -> bool:
+    return name.endswith("_") and not name.startswith("_")
 
 
 def _is_plain(value: Any) -> bool:
