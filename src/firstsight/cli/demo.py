@@ -26,7 +26,7 @@ def demo(
     from firstsight.files import write_atomically
     from firstsight.methods import find_method
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     data = load_dataset("glyphs")
     console.print(
         f"glyphs: {len(data.features):,} pictures of {len(data.class_names)} accented letters. Training sees "
@@ -50,14 +50,15 @@ def demo(
     console.print(_table(records))
     console.print(
         "T1: unseen letters, told apart among themselves. ts, tr: unseen and seen letters, told apart among all "
-        f"{len(data.class_names)}.\nH: their harmonic mean. All are mean per-class accuracies in percent; guessing gives "
-        f"T1 {100 / len(data.unseen_classes):.1f} and ts {100 / len(data.class_names):.1f}."
+        f"{len(data.class_names)}.\nH: their harmonic mean. All are mean per-class accuracies in percent; guessing "
+        f"gives T1 {100 / len(data.unseen_classes):.1f} and ts {100 / len(data.class_names):.1f}."
     )
     write_json(out / "results.json", records)
     write_atomically(out / "results.md", _markdown(records))
     models = {name: result.models["gzsl"] for name, result in results.items()}
     _draw(data, models, out, np.random.default_rng(seed))
-    console.print(f"Table and pictures: {out}/results.md, {out}/embedding_map.png, {out}/predictions.png")
+    files = f"{out}/results.md, {out}/embedding_map.png, {out}/predictions.png"
+    console.print(f"Table and pictures: {files}", soft_wrap=True)
 
 
 def _table(records):

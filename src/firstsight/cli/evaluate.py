@@ -58,7 +58,7 @@ def evaluate(
         for title, name in (("T1", "t1"), ("ts", "ts"), ("tr", "tr"), ("H", "h"))
         if record[name] is not None
     )
-    console = Console(soft_wrap=True, highlight=False)
+    console = Console(soft_wrap=True, highlight=False, markup=False)
     console.print(f"{dataset.name}  {method}  seed {seed}  {figures}  ({result.seconds:.0f} s)")
     if fitted.extra_supervision:
         console.print(f"extra supervision: {fitted.extra_supervision}")

@@ -51,7 +51,7 @@ def fit(
     if out.exists() and not (out / "model.json").is_file():
         raise BadInput(f"{out} exists and is not a model folder; choose another place or remove it first.")
     checkpoint = out.with_name(out.name + ".checkpoint")
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
     estimator = make_estimator(method, set, seed, preset=preset, checkpoint=str(checkpoint), setting=setting.value)
     dataset = load_dataset(data, features)
     if checkpoint.exists():

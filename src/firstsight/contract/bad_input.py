@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -86,7 +87,7 @@ def check_refused_fit_keeps_the_model(trial: Trial) -> None:
     """A fitted model whose next `fit` is refused answers as before."""
     task, table = trial.task, trial.task.table
     half = np.isin(task.y, task.seen[:12])
-    fewer = {"X": task.X[half][:, 1:], "y": task.y[half], "table": table.drop(index=task.seen[12:])}
+    fewer: dict[str, Any] = {"X": task.X[half][:, 1:], "y": task.y[half], "table": table.drop(index=task.seen[12:])}
     attempts = [
         {**fewer, "table": table.drop(index=task.y[half][0])},
         {**fewer, "X": _with(fewer["X"], np.nan)},

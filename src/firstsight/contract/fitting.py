@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import random
 import warnings
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,7 +32,7 @@ def check_fit_returns_self(trial: Trial) -> None:
 def check_inputs_are_only_read(trial: Trial) -> None:
     """`fit` and `predict` change nothing that they are handed, and accept arrays that are read-only."""
     task = trial.task
-    given = {"X": task.X.copy(), "y": task.y.copy(), "table": task.table.copy()}
+    given: dict[str, Any] = {"X": task.X.copy(), "y": task.y.copy(), "table": task.table.copy()}
     pool = {"pool": trial.pool(trial.new())} if trial.transductive else {}
     kept, rows = {name: value.copy() for name, value in pool.items()}, task.X_unseen.copy()
     trial.fit(**given, **pool).predict(rows)

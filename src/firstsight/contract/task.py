@@ -78,9 +78,8 @@ def read_models() -> None:
         job = json.loads(line)
         answer = {}
         try:
-            if job["file"]:
-                all_methods()[job["name"].lower()] = _class_outside(job["module"], job["file"], job["name"])
-            model = load(job["folder"])
+            outside = _class_outside(job["module"], job["file"], job["name"]) if job["file"] else None
+            model = load(job["folder"], outside)
             np.save(job["scores"], model.decision_function(np.load(job["rows"])))
             answer = {"classes": model.classes_.tolist()}
         except Exception as error:
@@ -89,7 +88,7 @@ def read_models() -> None:
 
 
 def _class_outside(module: str, file: str, name: str) -> type:
-    """A method that lives outside `firstsight.methods`, where `load` would look: by import, else from its file."""
+    """A method that lives outside `firstsight.methods`, where `load` looks: by import, else from its file."""
     try:
         return getattr(importlib.import_module(module), name)
     except (ModuleNotFoundError, AttributeError):

@@ -125,12 +125,12 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
     @contextmanager
     def _all_or_nothing(self):
         """A fit that is refused or interrupted leaves the estimator, and a model fitted before, as it was."""
-        before = vars(self).copy()
+        before = self.__dict__.copy()
         try:
             yield
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
 
     def _prepare(self, X, y, class_attributes):

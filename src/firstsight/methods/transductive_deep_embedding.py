@@ -133,7 +133,7 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
         self.round_iterations = round_iterations
         self.selection = selection
 
-    def _fit(self, X, y, S, pool, U):
+    def _fit(self, X, y, S, pool, U):  # type: ignore[override]
         settings = {**self._settings(), "setting": self.setting}
         # Without a pool there is nothing to select: Algorithm 2 is then Algorithm 1.
         rounds = settings["rounds"] if len(pool) else 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -19,7 +20,7 @@ RIGHT, WRONG = "#0072B2", "#D55E00"
 
 def save_figure(figure: Figure, path: str | Path) -> None:
     # No time stamp or version inside: the same picture is the same file.
-    options = {"format": "png", "dpi": 130, "bbox_inches": "tight", "metadata": {"Software": None}}
+    options: dict[str, Any] = {"format": "png", "dpi": 130, "bbox_inches": "tight", "metadata": {"Software": None}}
     write_atomically(path, lambda temporary: figure.savefig(temporary, **options))
 
 

@@ -113,7 +113,7 @@ def _rebuild(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> ZeroShotCl
     for name, array in arrays.items():
         attribute, _, key = name.partition("/")
         if key:
-            vars(model).setdefault(attribute, {})[key] = array
+            model.__dict__.setdefault(attribute, {})[key] = array
         else:
             setattr(model, attribute, array)
     return model

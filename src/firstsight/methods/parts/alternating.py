@@ -26,9 +26,7 @@ class AlternatingTraining:
         interrupted = checkpoint.load() if checkpoint else None
         if interrupted is None:
             n_features, n_attributes, n_classes = sizes
-            self.net = TwoBranch.draw(
-                n_features, n_attributes, settings["embedding_dim"], n_classes, self.generator
-            )
+            self.net = TwoBranch.draw(n_features, n_attributes, settings["embedding_dim"], n_classes, self.generator)
         else:
             self._resume(*interrupted)
 
@@ -74,9 +72,7 @@ class AlternatingTraining:
             )
 
     def _resume(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        self.net = TwoBranch(
-            {k.removeprefix("weights/"): v for k, v in tensors.items() if k.startswith("weights/")}
-        )
+        self.net = TwoBranch({k.removeprefix("weights/"): v for k, v in tensors.items() if k.startswith("weights/")})
         self.net.start(self.settings["learning_rate"], self.settings["penalty"])
         self.net.restore_optimizers(tensors)
         self.generator.set_state(tensors["generator"].to(torch.uint8))

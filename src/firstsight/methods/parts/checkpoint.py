@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,14 @@ def fingerprint(settings: dict[str, Any], *arrays: np.ndarray) -> str:
 
 
 class Checkpoint:
-    """One safetensors file, written at most every `every` seconds and always in one step."""
+    """One safetensors file, written at most every `every` seconds and always in one step.
 
-    def __init__(self, path: str | Path, owner: str, every: float = 10.0):
-        self.path, self.owner, self.every = Path(path), owner, every
+    Left out, `every` is FIRSTSIGHT_CHECKPOINT_SECONDS of the environment, or else 10.
+    """
+
+    def __init__(self, path: str | Path, owner: str, every: float | None = None):
+        self.path, self.owner = Path(path), owner
+        self.every = float(os.environ.get("FIRSTSIGHT_CHECKPOINT_SECONDS", 10)) if every is None else every
         self._saved = time.monotonic()
 
     def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
@@ -56,5 +61,12 @@ class Checkpoint:
         if not force and time.monotonic() - self._saved < self.every:
             return
         metadata = {"facts": json.dumps({**facts, "owner": self.owner})}
-        write_atomically(self.path, lambda path: save_file(tensors, path, metadata=metadata))
+
+        def write(path: Path) -> None:
+            try:
+                save_file(tensors, path, metadata=metadata)
+            except SafetensorError as error:  # how safetensors tells of a full disk
+                raise OSError(str(error)) from error
+
+        write_atomically(self.path, write)
         self._saved = time.monotonic()

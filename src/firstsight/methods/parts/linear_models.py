@@ -15,7 +15,9 @@ from firstsight.methods.parts.moments import gram
 Loss = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
-def fit_linear(X: np.ndarray, loss: Loss, n_outputs: int, penalty: float) -> tuple[np.ndarray, np.ndarray]:
+def fit_linear(
+    X: np.ndarray, loss: Loss, n_outputs: int, penalty: float, c=1.0, ftol=1e-6
+) -> tuple[np.ndarray, np.ndarray]:
     """W (d, m) and b (m,) that minimise  loss(XW + b)/n + penalty/2 ‖W‖²  by L-BFGS, all outputs together.
 
     The unknowns are rotated first. With x centred and LLᵀ = XᵀX/n + penalty·I, put W = L⁻ᵀU and Z = X L⁻ᵀ U:
@@ -23,7 +25,7 @@ def fit_linear(X: np.ndarray, loss: Loss, n_outputs: int, penalty: float) -> tup
     that of a sphere however unequal the features are. A few dozen iterations do, each two matrix products.
     """
     (n, d), mean = X.shape, X.mean(axis=0)
-    L = cholesky(gram(X - mean) / n + penalty * np.eye(d), lower=True)
+    L = cholesky(c * gram(X - mean) / n + penalty * np.eye(d), lower=True)
     rotate = solve_triangular(L, np.eye(d), lower=True).T.astype(X.dtype)  # (d, d): L⁻ᵀ
     rows = (X - mean) @ rotate  # (n, d)
 
@@ -31,22 +33,20 @@ def fit_linear(X: np.ndarray, loss: Loss, n_outputs: int, penalty: float) -> tup
         U, b = flat[:-n_outputs].reshape(d, n_outputs), flat[-n_outputs:]
         Z = rows @ U.astype(X.dtype)  # (n, m)
         value, slope = loss(Z + b.astype(X.dtype))
-        gradient = np.vstack([rows.T @ (slope - Z) / n + U, slope.mean(axis=0, dtype=np.float64)])
-        return value / n + (np.vdot(U, U) - np.vdot(Z, Z) / n) / 2, gradient.ravel()
+        gradient = np.vstack([rows.T @ (slope - np.float32(c) * Z) / n + U, slope.mean(axis=0, dtype=np.float64)])
+        return value / n + (np.vdot(U, U) - c * np.square(Z).sum(dtype=np.float64) / n) / 2, gradient.ravel()
 
     found = minimize(
         objective,
         np.zeros((d + 1) * n_outputs),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": 200, "maxcor": 10, "gtol": 1e-5, "ftol": 1e-7},
+        options={"maxiter": 200, "maxcor": 10, "gtol": 1e-5, "ftol": ftol},
     )
     import os
 
     if os.environ.get("LMV"):
-        print(
-            found.nit, found.nfev, found.message, found.fun, abs(found.jac).max(), np.linalg.norm(found.jac)
-        )
+        print(found.nit, found.nfev, found.message, found.fun, abs(found.jac).max(), np.linalg.norm(found.jac))
     W = rotate @ found.x[:-n_outputs].reshape(d, n_outputs)
     return W.astype(X.dtype), (found.x[-n_outputs:] - mean @ W).astype(X.dtype)
 
@@ -79,6 +79,6 @@ def squared_hinge(signs: np.ndarray) -> Loss:
 
     def loss(Z):
         short = np.maximum(0, 1 - signs * Z)
-        return np.vdot(short, short), -2 * signs * short
+        return np.square(short).sum(dtype=np.float64), -2 * signs * short
 
     return loss

@@ -23,7 +23,5 @@ def class_sums(X: np.ndarray, y: np.ndarray, n_classes: int) -> np.ndarray:
     total = np.zeros((n_classes, X.shape[1]))
     for start in range(0, len(X), BLOCK):
         block, codes = X[start : start + BLOCK].astype(np.float64), y[start : start + BLOCK]
-        total += (
-            csr_array((np.ones(len(codes)), (codes, np.arange(len(codes)))), (n_classes, len(codes))) @ block
-        )
+        total += csr_array((np.ones(len(codes)), (codes, np.arange(len(codes)))), (n_classes, len(codes))) @ block
     return total

@@ -1,4 +1,4 @@
-"""What the ranking methods share: the bilinear score, hinge losses over wrong classes, and their training."""
+"""What the ranking methods share: hinge losses over wrong classes, and the bilinear score that they train."""
 
 from __future__ import annotations
 
@@ -15,8 +15,62 @@ from firstsight.methods.parts.tensors import as_tensor, make_generator
 from firstsight.methods.parts.training import train
 
 
+class BilinearRanking(ZeroShotClassifier):
+    """Base of the methods that score F(x, c) = xᵀ W a_c and differ in the loss on F alone.
+
+    A subclass stores the parameters below and writes `_loss(scores, y)`, the mean loss of rows with scores (b, C).
+
+    W starts at zero. Every loss here is a hinge on differences of F, so stretching the margin and the learning rate by
+    the same factor stretches W by it and leaves every prediction as it is: only learning_rate / margin matters.
+    """
+
+    margin: float
+    learning_rate: float
+    epochs: int
+    batch_size: int
+    verbose: bool
+
+    _dtypes = (np.float32,)
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "margin": [Interval(Real, 0, None, closed="neither")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "epochs": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "feature_scaling": [StrOptions({"unit", "standard"}), None],
+        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
+        "verbose": ["boolean"],
+        "random_state": ["random_state"],
+    }
+
+    def _fit(self, X, y, S):
+        rows, labels, A = as_tensor(X), torch.from_numpy(y), as_tensor(S)
+        W = torch.zeros(X.shape[1], S.shape[1])
+        self.history_ = train(
+            [W],
+            lambda batch: self._loss(rows[batch] @ W @ A.T, labels[batch]),
+            len(rows),
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            generator=make_generator(self.random_state),
+            optimizer="sgd",
+            description=type(self).__name__,
+            verbose=self.verbose,
+        )
+        self.weights_ = W.detach().numpy()
+
+    def _loss(self, scores: Tensor, y: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def _embed_classes(self, A):
+        return self.weights_ @ A.T  # (d, k)
+
+    def _scores(self, X, E, seen):
+        return X @ E  # (n, k)
+
+
 def violations(scores: Tensor, y: Tensor, margin: float) -> Tensor:
-    """[m + F(x,c) − F(x,y)]₊ of every wrong class (b, C); zero in the column of the row's own class."""
+    """[m + F(x,c) − F(x,y)]₊ for every class c (b, C); zero in the column of the row's own class."""
     own = y[:, None]
     return (margin + scores - scores.gather(1, own)).relu().scatter(1, own, 0.0)
 
@@ -34,7 +88,13 @@ def hardest_hinge(scores: Tensor, y: Tensor, margin: float) -> Tensor:
 def ranked_hinge(scores: Tensor, y: Tensor, margin: float) -> Tensor:
     """Mean over rows of (ℓ_r / r) Σ_{c≠y} [m + F(x,c) − F(x,y)]₊; r counts the positive terms (WARP)."""
     hinges = violations(scores, y, margin)
-    rank = (hinges > 0).sum(1)
+    # Where r = 0 the sum is zero as well: any finite weight will do.
+    r = (hinges > 0).sum(1).clamp(min=1)
     harmonic = torch.arange(1, scores.shape[1] + 1).reciprocal().cumsum(0)  # ℓ_1 … ℓ_C
-    r = rank.clamp(min=1)  # a row without violations has a sum of zero: any finite weight will do
     return (harmonic[r - 1] / r * hinges.sum(1)).mean()
+
+
+def random_wrong_class(y: Tensor, n_classes: int, generator: torch.Generator) -> Tensor:
+    """For each row one class drawn evenly from those that are not its own."""
+    drawn = torch.randint(n_classes - 1, y.shape, generator=generator)
+    return drawn + (drawn >= y)

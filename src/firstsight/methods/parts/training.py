@@ -35,9 +35,7 @@ def train(
             weights, lr=learning_rate, weight_decay=weight_decay, fused=True
         )
     else:
-        steps = torch.optim.SGD(
-            weights, lr=learning_rate, weight_decay=weight_decay, momentum=momentum, fused=True
-        )
+        steps = torch.optim.SGD(weights, lr=learning_rate, weight_decay=weight_decay, momentum=momentum, fused=True)
     history = []
     with progress(description, epochs, verbose) as show:
         for epoch in range(epochs):

@@ -28,9 +28,7 @@ class TwoBranch:
         self.optimizers: dict[str, torch.optim.Adam] = {}
 
     @classmethod
-    def draw(
-        cls, n_features: int, n_attributes: int, embedding_dim: int, n_classes: int, generator
-    ) -> TwoBranch:
+    def draw(cls, n_features: int, n_attributes: int, embedding_dim: int, n_classes: int, generator) -> TwoBranch:
         hidden = (n_attributes + embedding_dim) // 2  # the paper's footnote 3
         layers = {
             "visual": new_layer(embedding_dim, n_features, generator),
@@ -74,9 +72,7 @@ class TwoBranch:
         hidden = relu(linear(A, self.weights["semantic.0.weight"], self.weights["semantic.0.bias"]))
         return relu(linear(hidden, self.weights["semantic.1.weight"], self.weights["semantic.1.bias"]))
 
-    def visual_loss(
-        self, X: Tensor, y: Tensor, targets: Tensor, absent: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
+    def visual_loss(self, X: Tensor, y: Tensor, targets: Tensor, absent: Tensor | None) -> tuple[Tensor, Tensor]:
         """Eq. 4 without λ and η: mean squared distance to the class's ψ (summed over dimensions), cross-entropy.
 
         `absent` marks classes without any training row; they are masked out of the softmax.

@@ -11,9 +11,7 @@ from torch.nn.functional import linear, relu
 from firstsight.methods.parts.tensors import linear as new_layer
 
 
-def draw_two_layers(
-    name: str, inputs: int, hidden: int, outputs: int, generator: torch.Generator
-) -> dict[str, Tensor]:
+def draw_two_layers(name: str, inputs: int, hidden: int, outputs: int, generator: torch.Generator) -> dict[str, Tensor]:
     """Weights by name: `name.0.weight (hidden, inputs)`, `name.0.bias`, `name.1.weight (outputs, hidden)`, …"""
     first, second = new_layer(hidden, inputs, generator), new_layer(outputs, hidden, generator)
     return {

@@ -1,0 +1,90 @@
+"""DeViSE: a linear map into the space of descriptions, trained to rank the right class first."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from firstsight.methods.parts.ranking import BilinearRanking, summed_hinge
+
+
+class DeViSE(BilinearRanking):
+    """Learns a linear map of features into the space of descriptions, so that the right one has the largest product.
+
+    Features are mapped to Wᵀx, a point among the descriptions, and compared with each of them by a dot product. Rather
+    than regress on the right description, DeViSE asks only that it win by a margin, over every wrong class that
+    comes too near. A new class is one more description to compare with.
+
+    Objective, averaged over rows, with F(x, c) = xᵀ W a_c over the seen classes::
+
+        Σ_{c≠y} [m + F(x, c) − F(x, y)]₊
+
+    solved by plain stochastic gradient descent on batches of rows, from W = 0; stopping after few epochs is the only
+    regularisation.
+
+    Score: F(x, c).
+
+    Parameters
+    ----------
+    margin : float
+        m. W starts at zero, so only learning_rate / margin has an effect on predictions.
+    learning_rate : float
+        For the mean gradient of a batch: the papers' rate per row, times the batch size.
+    epochs, batch_size : int
+    feature_scaling, attribute_scaling : {None, "unit", "standard"}
+        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+    verbose : bool
+        Show a progress bar when a terminal is there.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
+    weights_ (d, a) : W
+    history_ : list of the mean loss of every epoch
+
+    Differences from the paper: it draws wrong classes until one violates the margin and steps on that one, row by row;
+    here a batch of rows steps on the full sum of the formula, which costs one matrix product. Features are frozen (the
+    paper goes on to fine-tune the network) and descriptions are attributes instead of word vectors.
+
+    Reference: A. Frome et al., DeViSE: A Deep Visual-Semantic Embedding Model, NIPS 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from firstsight.methods import DeViSE
+    >>> rng = np.random.default_rng(0)
+    >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
+    >>> model = DeViSE(learning_rate=0.1, random_state=0).fit(X, y, descriptions)
+    >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])
+    array([5])
+    """
+
+    space = "semantic"
+    reference = "Frome et al., DeViSE: A Deep Visual-Semantic Embedding Model, NIPS 2013"
+    grid: ClassVar[dict[str, list[Any]]] = {"learning_rate": [3e-4, 1e-3, 3e-3], "epochs": [8, 16, 32]}
+
+    def __init__(
+        self,
+        *,
+        margin=1.0,
+        learning_rate=1e-3,
+        epochs=16,
+        batch_size=64,
+        feature_scaling="standard",
+        attribute_scaling="unit",
+        verbose=False,
+        random_state=None,
+    ):
+        self.margin = margin
+        self.learning_rate = learning_rate
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.feature_scaling = feature_scaling
+        self.attribute_scaling = attribute_scaling
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _loss(self, scores, y):
+        return summed_hinge(scores, y, self.margin)

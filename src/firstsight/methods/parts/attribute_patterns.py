@@ -1,0 +1,23 @@
+"""Classes as patterns of yes and no: what DAP and IAP share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def binarise(A: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+    """1 where an attribute of a class exceeds its threshold, else 0; (C, a) in the type of `A`."""
+    return (thresholds < A).astype(A.dtype)
+
+
+def pattern_scores(log_yes: np.ndarray, log_no: np.ndarray, priors: np.ndarray, patterns: np.ndarray) -> np.ndarray:
+    """Σ_m log p(a_m^c|x) − log p(a_m^c)  (n, C).
+
+    `log_yes`, `log_no (n, a)` are the log-probabilities that a row has an attribute and that it has not, `priors (a,)`
+    the share of seen classes that have it, `patterns (C, a)` the classes. An attribute that all seen classes
+    share (or lack) has a prior of 1 or 0; it tells nothing and is left out.
+    """
+    useful = (priors > 0) & (priors < 1)
+    yes = log_yes[:, useful] - np.log(priors[useful])
+    no = log_no[:, useful] - np.log1p(-priors[useful])
+    return (yes - no) @ patterns[:, useful].T + no.sum(axis=1, keepdims=True)

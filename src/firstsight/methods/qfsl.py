@@ -1,0 +1,150 @@
+"""QFSL: a softmax over all classes that pulls rows known to be unseen away from the seen classes."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from sklearn.utils._param_validation import Interval, StrOptions
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from firstsight.methods.base import TransductiveClassifier
+from firstsight.methods.parts.tensors import as_tensor, make_generator
+from firstsight.methods.parts.training import train
+
+
+class QFSL(TransductiveClassifier):
+    """Learns a linear map of features into the space of descriptions from labelled rows and rows known to be unseen.
+
+    A softmax classifier whose class weights are the descriptions is trained on the labelled rows. Left alone, it would
+    call everything a seen class (the bias that the title speaks of), so it also gets unlabelled rows that are KNOWN to
+    belong to unseen classes, and is asked to put their probability on unseen classes, whichever these are. That
+    knowledge is extra supervision, which no other method here has: compare its figures with that in mind.
+
+    Objective, with logits F(x, c) = (Wᵀx + b)·a_c and p_c(x) their softmax over seen and unseen classes together::
+
+        mean_{labelled} − log p_y(x)  +  λ · mean_{pool} − log Σ_{c unseen} p_c(x)
+
+    solved by Adam on batches of labelled rows, each with as many pool rows drawn at random beside it; W and b start at
+    zero. Stopping after few epochs is the only regularisation. Without unseen classes it is a plain softmax.
+
+    Score: F(x, c).
+
+    Parameters
+    ----------
+    setting : {"gzsl", "zsl"}
+        The question that the model will be asked. It changes nothing in the training: in either case the pool has
+        to hold rows of unseen classes only.
+    pool_weight : float
+        λ, the weight of the pool's term.
+    learning_rate, epochs, batch_size : float, int, int
+    feature_scaling, attribute_scaling : {None, "unit", "standard"}
+        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+    verbose, random_state :
+        As in `DeViSE`.
+
+    Attributes
+    ----------
+    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
+    weights_ : dict of arrays: weight (d, a), bias (a,)
+    history_ : list of the mean loss of every epoch
+
+    Differences from the paper: features are frozen (the paper also trains the network that makes them), the map is one
+    linear layer, and there is no weight decay.
+
+    Reference: J. Song et al., Transductive Unbiased Embedding for Zero-Shot Learning, CVPR 2018.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from firstsight.methods import QFSL
+    >>> rng = np.random.default_rng(0)
+    >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)
+    >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
+    >>> pool = np.array([1, 0, 1.0]) + 0.1 * rng.normal(size=(30, 3))  # known to be of an unseen class: here, class 5
+    >>> model = QFSL(learning_rate=0.1, random_state=0).fit(X, y, descriptions, X_unlabeled=pool)
+    >>> float((model.predict(pool) == 5).mean())
+    1.0
+    """
+
+    space = "latent"
+    extra_supervision = "its unlabelled rows are known to belong to unseen classes"
+    reference = "Song et al., Transductive Unbiased Embedding for Zero-Shot Learning, CVPR 2018"
+    grid: ClassVar[dict[str, list[Any]]] = {"pool_weight": [0.1, 0.2, 0.5], "learning_rate": [3e-4, 1e-3, 3e-3]}
+
+    _dtypes = (np.float32,)
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "setting": [StrOptions({"zsl", "gzsl"})],
+        "pool_weight": [Interval(Real, 0, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "epochs": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "feature_scaling": [StrOptions({"unit", "standard"}), None],
+        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
+        "verbose": ["boolean"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        *,
+        setting="gzsl",
+        pool_weight=0.2,
+        learning_rate=1e-3,
+        epochs=16,
+        batch_size=64,
+        feature_scaling="standard",
+        attribute_scaling="unit",
+        verbose=False,
+        random_state=None,
+    ):
+        self.setting = setting
+        self.pool_weight = pool_weight
+        self.learning_rate = learning_rate
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.feature_scaling = feature_scaling
+        self.attribute_scaling = attribute_scaling
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _fit(self, X, y, S, pool, U):  # type: ignore[override]
+        rows, labels, unlabelled = as_tensor(X), torch.from_numpy(y), as_tensor(pool)
+        A = as_tensor(np.concatenate([S, U]))  # seen classes first
+        generator = make_generator(self.random_state)
+        W, bias = torch.zeros(X.shape[1], A.shape[1]), torch.zeros(A.shape[1])
+
+        def loss(batch: Tensor) -> Tensor:
+            labelled = cross_entropy((rows[batch] @ W + bias) @ A.T, labels[batch])
+            if self.pool_weight == 0 or len(unlabelled) == 0:
+                return labelled
+            drawn = torch.randint(len(unlabelled), batch.shape, generator=generator)
+            return labelled + self.pool_weight * unseen_loss((unlabelled[drawn] @ W + bias) @ A.T, len(S))
+
+        self.history_ = train(
+            [W, bias],
+            loss,
+            len(rows),
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            generator=generator,
+            description=type(self).__name__,
+            verbose=self.verbose,
+        )
+        self.weights_ = {"weight": W.detach().numpy(), "bias": bias.detach().numpy()}
+
+    def _embed_classes(self, A):
+        return self.weights_["weight"] @ A.T, self.weights_["bias"] @ A.T  # (d, k), (k,)
+
+    def _scores(self, X, E, seen):
+        return X @ E[0] + E[1]  # (n, k)
+
+
+def unseen_loss(logits: Tensor, n_seen: int) -> Tensor:
+    """Mean over rows of −log Σ_{c unseen} p_c; the seen classes have the first n_seen columns."""
+    return (logits.logsumexp(1) - logits[:, n_seen:].logsumexp(1)).mean()
