@@ -68,7 +68,7 @@ def read_variables(path: str | Path, names: Iterable[str]) -> dict[str, np.ndarr
             file.seek(0)
             from scipy.io import loadmat
 
-            found = loadmat(file, variable_names=list(names))  # type: ignore[arg-type]
+            found = loadmat(file, variable_names=list(names))
     return {
         name: [_text(cell) for cell in value.ravel(order="F")] if value.dtype.kind in "OU" else value
         for name, value in found.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,7 +18,14 @@ from firstsight.methods.parts.two_branch import TwoBranch
 class AlternatingTraining:
     """Runs Algorithm 1 once (inductive) or once per round (transductive), each time from the present weights."""
 
-    def __init__(self, settings: dict[str, Any], sizes: tuple[int, int, int], random_state, checkpoint, show):
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        sizes: tuple[int, int, int],  # features, attributes, classes
+        random_state,
+        checkpoint: Checkpoint | None,
+        show: Callable[[int, str], None],
+    ):
         self.settings, self.checkpoint, self.show = settings, checkpoint, show
         self.generator = make_generator(random_state)
         self.round, self.iteration, self.done = 1, 0, 0
