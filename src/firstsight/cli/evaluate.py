@@ -38,13 +38,14 @@ def evaluate(
     from firstsight.data import load_dataset
     from firstsight.evaluation import SETTINGS
     from firstsight.evaluation import evaluate as run
+    from firstsight.methods import word_of
 
     estimator = make_estimator(method, set, seed, preset=preset)
     dataset = load_dataset(data, features)
     result = run(estimator, dataset, SETTINGS if setting == Setting.both else (setting.value,))
     fitted = next(iter(result.models.values()))
     record = {
-        "method": method,
+        "method": word_of(type(estimator)),
         "dataset": dataset.name,
         **{name: percent(getattr(result, name)) for name in ("t1", "ts", "tr", "h")},
         "seconds": round(result.seconds, 2),

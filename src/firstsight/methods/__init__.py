@@ -31,6 +31,11 @@ def find_method(name: str) -> type[ZeroShotClassifier]:
     return methods[word]
 
 
+def word_of(method: type[ZeroShotClassifier]) -> str:
+    """The command-line word of a method's class."""
+    return next(word for word, cls in all_methods().items() if cls is method)
+
+
 def __getattr__(name: str):
     # `from firstsight.methods import ESZSL` without a second list of names.
     for method in all_methods().values():
@@ -43,4 +48,4 @@ def __dir__() -> list[str]:
     return [*globals(), *(method.__name__ for method in all_methods().values())]
 
 
-__all__ = ["TransductiveClassifier", "ZeroShotClassifier", "all_methods", "find_method"]
+__all__ = ["TransductiveClassifier", "ZeroShotClassifier", "all_methods", "find_method", "word_of"]

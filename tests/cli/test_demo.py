@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from firstsight.cli import demo
+from firstsight.report import figures
+
+FILES = ["embedding_map.png", "predictions.png", "results.json", "results.md"]
+METHODS = ["deep-embedding", "transductive-deep-embedding"]
+
+
+@pytest.fixture
+def tiny(monkeypatch, small):
+    """The demo on the small data set, in a second."""
+    settings = {"embedding_dim": 16, "learning_rate": 1e-2, "iterations": 8, "batch_size": 16}
+    monkeypatch.setattr(demo, "SETTINGS", settings)
+    monkeypatch.setattr(demo, "ROUNDS", {"rounds": 2, "round_iterations": 2})
+    monkeypatch.setattr("firstsight.data.load_dataset", lambda name: small)
+
+
+def test_the_demo_writes_a_table_and_two_pictures(tiny, cli, tmp_path, monkeypatch):
+    titles, draw = [], figures.sample_predictions
+    monkeypatch.setattr(figures, "sample_predictions", lambda *a: titles.append(a[3]) or draw(*a))
+    done = cli("demo", "--out", tmp_path / "out", "--seed", 1)
+    assert (done.code, done.err) == (0, "")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == FILES
+    records = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert [record["method"] for record in records] == METHODS
+    table = (tmp_path / "out" / "results.md").read_text().splitlines()
+    assert table[0] == "| method | T1 | ts | tr | H | seconds |"
+    for record, line in zip(records, table[2:], strict=True):
+        assert record["seed"] == 1
+        expected = [record[name] for name in ("t1", "ts", "tr", "h", "seconds")]
+        assert [float(cell) for cell in line.split("|")[2:-1]] == pytest.approx(expected, abs=0.051)
+        shown = next(row for row in done.out.splitlines() if row.startswith(record["method"] + " "))
+        assert [float(word) for word in shown.split()[1:]] == pytest.approx(expected, abs=0.051)
+    # Sizes and chance are those of the data, not of a text that somebody typed.
+    assert "288 pictures of 24 accented letters" in done.out
+    assert "guessing gives T1 10.0 and ts 4.2" in " ".join(done.out.split())
+    assert "named among all 24 " in titles[0]
+    assert str(tmp_path / "out" / "predictions.png") in done.out  # whole, so that it can be clicked or copied
+    for name in FILES[:2]:
+        with Image.open(tmp_path / "out" / name) as picture:
+            assert np.asarray(picture.convert("L")).std() > 1
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(tiny, cli, tmp_path):
+    (tmp_path / "file").write_text("old")
+    done = cli("demo", "--out", tmp_path / "file")
+    assert done.code == 2
+    (line,) = done.err.splitlines()
+    assert "Could not write" in line
+    assert (tmp_path / "file").read_text() == "old"
+
+
+@pytest.mark.slow
+def test_the_real_demo_shows_the_transductive_method_ahead(cli, tmp_path):
+    assert cli("demo", "--out", tmp_path).code == 0
+    inductive, transductive = json.loads((tmp_path / "results.json").read_text())
+    assert [inductive["method"], transductive["method"]] == METHODS
+    assert transductive["ts"] > inductive["ts"]
+    assert transductive["h"] > inductive["h"]

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import json
+
+from firstsight.methods import all_methods
+
+
+def test_every_method_is_listed_with_the_documented_fields(cli):
+    done = cli("methods", "--json")
+    assert (done.code, done.err) == (0, "")
+    rows = json.loads(done.out)
+    assert [row["name"] for row in rows] == list(all_methods())
+    for row in rows:
+        assert list(row) == ["name", "class", "space", "kind", "extra_supervision", "reference"]
+        assert row["space"] in ("semantic", "visual", "latent")
+        assert row["kind"] in ("inductive", "transductive")
+        assert row["reference"]
+    of = {row["name"]: row for row in rows}
+    assert of["deep-embedding"]["class"] == "DeepEmbedding"
+    assert of["deep-embedding"]["kind"] == "inductive"
+    assert of["transductive-deep-embedding"]["kind"] == "transductive"
+
+
+def test_the_table_shows_every_name_whole_on_a_narrow_screen(cli, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    shown = cli("methods").out
+    for name in all_methods():
+        assert name in shown

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import pytest
+
+from firstsight.cli.options import make_estimator, percent, plain_parameters
+from firstsight.errors import BadInput, UnknownName
+from firstsight.methods import DeepEmbedding
+
+
+@pytest.mark.parametrize(
+    ("word", "name", "value"),
+    [
+        ("iterations=7", "iterations", 7),
+        ("separation=3", "separation", 3),
+        ("separation=1e2", "separation", 100.0),
+        ("penalty=0.5", "penalty", 0.5),
+        ("feature_scaling=none", "feature_scaling", None),
+        ("feature_scaling=None", "feature_scaling", None),
+        ("feature_scaling=null", "feature_scaling", None),
+        ("feature_scaling=unit", "feature_scaling", "unit"),
+        ("feature_scaling='unit'", "feature_scaling", "unit"),
+        ("schedule=cosine", "schedule", "cosine"),
+        ("verbose=true", "verbose", True),
+        ("verbose=False", "verbose", False),
+    ],
+)
+def test_words_become_values_of_the_right_type(word, name, value):
+    found = make_estimator("deep-embedding", [word]).get_params()[name]
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_what_is_not_set_keeps_its_default_and_the_last_of_two_wins():
+    made = make_estimator("deep-embedding", ["iterations=3", "iterations=4"], 5)
+    expected = {**DeepEmbedding().get_params(), "iterations": 4, "random_state": 5, "verbose": True}
+    assert made.get_params() == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["iterations"], "must have the form NAME=VALUE"),
+        (["itterations=3"], "Unknown parameter of deep-embedding 'itterations'; did you mean 'iterations'"),
+        (["iterations=0"], "'iterations' parameter .* must be .*Got 0 instead"),
+        (["iterations=many"], "'iterations' parameter .*Got 'many' instead"),
+        (["iterations=2.5"], "'iterations' parameter .*Got 2.5 instead"),
+        (["iterations="], "'iterations' parameter .*Got '' instead"),
+        (["iterations={[]: 1}"], "'iterations' parameter"),
+        (["separation=1e999"], "not a finite number"),
+        (["separation=nan"], "'separation' parameter"),
+        (["schedule=cosin"], "'schedule' parameter"),
+        (["preset=papers"], "'preset' parameter .*'paper'"),
+        (["random_state=3"], "--seed sets it"),
+        (["setting=zsl"], "--setting sets it"),
+        (["iterations=__import__('os').getcwd()"], "'iterations' parameter"),
+    ],
+)
+def test_a_word_that_is_wrong_is_refused(words, message):
+    with pytest.raises(BadInput, match=f"(?s){message}"):
+        make_estimator("deep-embedding", words, 0)
+
+
+@pytest.mark.parametrize("name", ["deep-embedding", "DeepEmbedding", "deep_embedding", "DEEP-EMBEDDING"])
+def test_a_method_answers_to_its_word_and_its_class_name(name):
+    assert type(make_estimator(name, [])) is DeepEmbedding
+
+
+def test_an_unknown_method_is_answered_with_the_nearest():
+    with pytest.raises(UnknownName, match="Unknown method 'deep-embeding'; did you mean 'deep-embedding'"):
+        make_estimator("deep-embeding", [])
+
+
+def test_a_preset_belongs_to_methods_that_have_one():
+    assert make_estimator("deep-embedding", [], preset="paper").preset == "paper"
+    with pytest.raises(BadInput, match="eszsl has no presets"):
+        make_estimator("eszsl", [], preset="paper")
+    with pytest.raises(BadInput, match="'preset' parameter"):
+        make_estimator("deep-embedding", [], preset="papers")
+
+
+def test_what_a_command_supplies_goes_to_methods_that_know_it():
+    more = {"checkpoint": "here", "setting": "zsl"}
+    inductive = make_estimator("deep-embedding", [], 3, **more)
+    assert (inductive.checkpoint, inductive.random_state, hasattr(inductive, "setting")) == ("here", 3, False)
+    assert make_estimator("transductive-deep-embedding", [], 3, **more).setting == "zsl"
+    assert "checkpoint" not in make_estimator("eszsl", [], 3, **more).get_params()
+
+
+def test_recorded_parameters_leave_out_what_does_not_change_results():
+    made = make_estimator("transductive-deep-embedding", ["rounds=3"], 3, checkpoint="here", setting="zsl")
+    recorded = plain_parameters(made)
+    assert recorded["rounds"] == 3
+    assert not {"verbose", "checkpoint", "random_state", "setting"} & set(recorded)
+
+
+@pytest.mark.parametrize(("fraction", "shown"), [(None, None), (0.0, 0.0), (1.0, 100.0), (0.571428, 57.14)])
+def test_fractions_become_percent_with_two_decimals(fraction, shown):
+    assert percent(fraction) == shown

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from firstsight.errors import CannotWrite
+from firstsight.files import atomic_path, write_atomically
+
+OLD = "what was there before\n"
+
+
+@pytest.fixture
+def target(tmp_path):
+    path = tmp_path / "record.json"
+    path.write_text(OLD)
+    return path
+
+
+def _python(code: str, *args, **more) -> subprocess.Popen:
+    return subprocess.Popen([sys.executable, "-c", code, *map(str, args)], stdout=subprocess.PIPE, text=True, **more)
+
+
+@pytest.mark.parametrize("content", ["Zebra, ñandú\n", b"\x00\xff", lambda path: path.write_bytes(b"by a function")])
+def test_text_bytes_and_what_a_function_writes_take_the_place_of_the_old_content(target, content):
+    write_atomically(target, content)
+    expected = {str: "Zebra, ñandú\n".encode(), bytes: b"\x00\xff"}.get(type(content), b"by a function")
+    assert target.read_bytes() == expected
+    assert os.listdir(target.parent) == ["record.json"]
+
+
+def test_folders_on_the_way_are_made(tmp_path):
+    write_atomically(tmp_path / "a" / "b" / "c.txt", "deep")
+    assert (tmp_path / "a" / "b" / "c.txt").read_text() == "deep"
+
+
+def test_a_writer_that_fails_leaves_the_old_file_and_no_temporary(target):
+    def fails(path):
+        path.write_text("half of")
+        raise RuntimeError("a bug in the writer")
+
+    with pytest.raises(RuntimeError, match="a bug in the writer"):
+        write_atomically(target, fails)
+    assert target.read_text() == OLD
+    assert os.listdir(target.parent) == ["record.json"]
+
+
+def test_nothing_is_visible_under_the_name_before_all_of_it_is_written(target):
+    with atomic_path(target) as temporary:
+        temporary.write_text("half of")
+        assert target.read_text() == OLD
+        assert temporary.parent == target.parent  # a rename is one step only within one file system
+    assert target.read_text() == "half of"
+
+
+def test_a_written_file_may_be_read_by_whom_the_umask_allows(target):
+    mask = os.umask(0o027)
+    try:
+        write_atomically(target, "new")
+    finally:
+        os.umask(mask)
+    assert target.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_full_disk_is_one_sentence_and_the_old_file_stays(target):
+    def full(path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(CannotWrite) as caught:
+        write_atomically(target, full)
+    message = str(caught.value)
+    assert str(target) in message
+    assert "No space left on device" in message
+    assert "untouched" in message
+    assert "\n" not in message
+    assert target.read_text() == OLD
+    assert os.listdir(target.parent) == ["record.json"]
+
+
+def test_a_disk_that_fills_up_half_way_leaves_the_old_file(target):
+    code = """
+import resource, sys
+from firstsight.errors import CannotWrite
+from firstsight.files import write_atomically
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))  # the system refuses more, as a full disk does
+try:
+    write_atomically(sys.argv[1], b"x" * 10_000)
+except CannotWrite as error:
+    print(error)
+"""
+    message = _python(code, target).communicate(timeout=300)[0]
+    assert "Could not write" in message
+    assert len(message.splitlines()) == 1
+    assert target.read_text() == OLD
+    assert os.listdir(target.parent) == ["record.json"]
+
+
+def test_a_place_that_cannot_exist_is_one_sentence(target):
+    with pytest.raises(CannotWrite, match=r"Could not write .*record\.json/inside\.txt"):
+        write_atomically(target / "inside.txt", "a file is no folder")
+    assert target.read_text() == OLD
+
+
+def test_a_process_killed_while_writing_leaves_the_old_file(target):
+    code = """
+import sys, time
+from firstsight.files import write_atomically
+
+def slowly(path):
+    with path.open("w") as file:
+        file.write("half of"), file.flush()
+        print("writing", flush=True)
+        time.sleep(60)
+
+write_atomically(sys.argv[1], slowly)
+"""
+    process = _python(code, target)
+    assert process.stdout.readline() == "writing\n"
+    process.kill()
+    assert process.wait(timeout=300) == -signal.SIGKILL
+    process.stdout.close()
+    assert target.read_text() == OLD
+    write_atomically(target, "new")  # what the dead left behind is in nobody's way
+    assert target.read_text() == "new"

@@ -1,0 +1,158 @@
+"""Which way imports go (shared/design.md, "The flow is one sentence"), and what no source file may use."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import firstsight
+
+SOURCE = Path(firstsight.__file__).parent
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+# What each part of the package may know besides itself. "files" stands beside "errors"; "firstsight" is the bare
+# package, for its version. A new part must be entered here before it is imported anywhere.
+BASE = {"errors", "files"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "files": {"errors"},
+    "data": BASE,
+    "encoders": BASE,
+    "methods": BASE,
+    "evaluation": BASE | {"data"},
+    "serving": BASE | {"firstsight", "methods", "data", "evaluation", "encoders"},
+    "benchmark": BASE | {"firstsight", "data", "methods", "evaluation", "serving"},
+    "report": BASE | {"data", "evaluation", "benchmark"},
+    "contract": BASE | {"methods", "data", "evaluation", "serving"},
+    "cli": BASE
+    | {"firstsight", "data", "encoders", "methods", "evaluation", "serving", "benchmark", "report", "contract"},
+}
+
+
+def _part(module: Path) -> str:
+    return module.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def _imported(tree: ast.AST) -> set[str]:
+    """Full names of everything imported anywhere in a file, inside functions, too."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute here, so that they can be read"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def _parts_imported(tree: ast.AST) -> set[str]:
+    ours = [name.split(".") for name in _imported(tree) if name.split(".")[0] == "firstsight"]
+    return {words[1] if len(words) > 1 and words[1] in MAY_IMPORT else "firstsight" for words in ours}
+
+
+def _violations(part: str, text: str) -> set[str]:
+    return _parts_imported(ast.parse(text)) - MAY_IMPORT[part] - {part}
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if _part(m) != "__init__"], ids=lambda m: m.stem)
+def test_imports_go_one_way(module):
+    part = _part(module)
+    assert part in MAY_IMPORT, f"say in MAY_IMPORT what firstsight.{part} may know"
+    wrong = _violations(part, module.read_text(encoding="utf-8"))
+    assert not wrong, f"{module.relative_to(SOURCE)} imports {wrong}, which {part} may not know"
+
+
+@pytest.mark.parametrize(
+    ("part", "text", "found"),
+    [
+        ("methods", "from firstsight.data import load_dataset", {"data"}),
+        ("data", "def f():\n    import firstsight.methods.base", {"methods"}),
+        ("report", "from firstsight import methods", {"methods"}),
+        ("report", "from firstsight.benchmark.records import read", set()),
+        ("evaluation", "from firstsight.methods.base import BLOCK_BYTES", {"methods"}),
+        ("methods", "import firstsight", {"firstsight"}),
+        ("serving", "import firstsight\nfrom firstsight.methods import find_method", set()),
+    ],
+)
+def test_the_reading_of_imports_finds_what_is_forbidden(part, text, found):
+    assert _violations(part, text) == found
+
+
+def test_the_table_of_parts_has_no_circle():
+    known: set[str] = {"firstsight"}
+    waiting = dict(MAY_IMPORT)
+    while waiting:
+        ready = [part for part, others in waiting.items() if others <= known]
+        assert ready, f"these know each other in a circle: {sorted(waiting)}"
+        for part in ready:
+            known.add(part)
+            del waiting[part]
+
+
+def _loaded_by(code: str) -> set[str]:
+    code += "\nimport json, sys; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
+    return set(json.loads(done.stdout))
+
+
+def test_import_firstsight_does_not_wait_for_torch():
+    heavy = {"torch", "sklearn", "pandas", "matplotlib", "scipy"}
+    assert not heavy & _loaded_by("import firstsight; firstsight.__version__; firstsight.BadInput")
+
+
+def test_data_evaluation_and_report_run_without_any_method_or_torch():
+    loaded = _loaded_by("import firstsight.data, firstsight.evaluation, firstsight.report.figures")
+    assert "firstsight.evaluation.protocol" in loaded
+    assert not {name for name in loaded if name.split(".")[0] == "torch" or name.startswith("firstsight.methods")}
+
+
+def test_the_command_line_shows_help_without_torch():
+    assert "torch" not in _loaded_by("import firstsight.cli.main")
+
+
+def test_no_module_is_a_drawer():
+    drawer = re.compile(r"(^|_)(utils?|helpers?|misc|managers?|common|new)$")
+    names = [p.stem for p in MODULES] + [p.name for p in SOURCE.rglob("*") if p.is_dir()]
+    assert not [name for name in names if drawer.search(name)]
+    assert drawer.search("io_utils")  # it would be found
+
+
+# Loading must never run code that came with a file.
+FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__", "torch.load", "joblib.load", "pd.read_pickle"}
+FORBIDDEN_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve"}
+
+
+def _dangers(text: str) -> set[str]:
+    tree = ast.parse(text)
+    calls = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    modules = {name.split(".")[0] for name in _imported(tree)}
+    names = {name for name in _imported(tree) if name in FORBIDDEN_CALLS}
+    unpickling = {"allow_pickle=True"} if re.search(r"allow_pickle\s*=\s*True", text) else set()
+    return calls & FORBIDDEN_CALLS | modules & FORBIDDEN_MODULES | names | unpickling
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: m.relative_to(SOURCE).as_posix())
+def test_no_source_file_runs_code_from_files(module):
+    assert not _dangers(module.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import pickle",
+        "def f():\n    from joblib import load",
+        "torch.load(path)",
+        "x = eval(y)",
+        "exec(y)",
+        "joblib.load(p)",
+        "np.load(p, allow_pickle=True)",
+    ],
+)
+def test_the_search_for_dangers_finds_them(text):
+    assert _dangers(text)
