@@ -56,10 +56,11 @@ def test_selections_follow_algorithm_2_round_by_round(task, monkeypatch, selecti
                 distances = {c: float(((p - psi[c]) ** 2).sum()) for c in allowed}
                 best = min(distances, key=distances.get)
                 nearest.append((best, distances[best], i))
+            unseen = [best for best, _, _ in nearest if best >= 20]
             for c in range(20, 25):
                 mine = sorted((gap, i) for best, gap, i in nearest if best == c)
                 finished = training.round - 1
-                m = selection * finished if selection >= 1 else math.ceil(selection * finished * len(mine))
+                m = selection * finished if selection >= 1 else math.ceil(selection * finished * len(unseen) / 5)
                 chosen |= {i: c for _, i in mine[:m]}
             expected.append(chosen)
             trained_on.append((len(task.X), y.tolist()))
@@ -86,8 +87,14 @@ def test_m_grows_with_the_round_and_stops_at_what_was_predicted():
     assert np.flatnonzero(select_nearest(labels, gaps, 1, 3, 2, 1)).tolist() == [2, 5, 7]
     assert np.flatnonzero(select_nearest(labels, gaps, 1, 3, 2, 2)).tolist() == [2, 3, 4, 5, 7]
     assert np.flatnonzero(select_nearest(labels, gaps, 1, 3, 40, 1)).tolist() == [1, 2, 3, 4, 5, 7]
-    assert np.flatnonzero(select_nearest(labels, gaps, 1, 3, 0.4, 1)).tolist() == [2, 5, 7]
-    assert np.flatnonzero(select_nearest(labels, gaps, 1, 3, 0.4, 9)).tolist() == [1, 2, 3, 4, 5, 7]
+
+
+def test_a_fraction_is_one_of_the_mean_class_so_that_no_class_teaches_itself_to_grow():
+    labels = np.array([1] * 9 + [2] * 3)  # classes 1 and 2 are unseen; the mean is 6 rows
+    gaps = np.arange(12.0)
+    for finished, m in ((1, 2), (2, 3), (3, 5), (9, 14)):  # ⌈0.25 · finished · 6⌉
+        taken = np.flatnonzero(select_nearest(labels, gaps, 1, 3, 0.25, finished)).tolist()
+        assert taken == [*range(min(m, 9)), *range(9, 9 + min(m, 3))]
 
 
 def test_the_pool_helps_unseen_classes_among_all_classes(task, fitted):

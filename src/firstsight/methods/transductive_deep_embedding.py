@@ -43,8 +43,8 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
     round_iterations : int
         Outer iterations in each round after the first.
     selection : int or float
-        M₀ as a number of rows per class (the paper's), or, as a fraction below 1, the share of the rows *predicted* as
-        the class; either grows in proportion to the round.
+        M₀ as a number of rows per class (the paper's), or, as a fraction below 1, that share of the mean number of rows
+        *predicted* as an unseen class; M grows in proportion to the round and is the same for every class.
     preset, embedding_dim, separation, penalty, learning_rate, schedule, iterations, batch_size, semantic_steps,
     feature_scaling, attribute_scaling, checkpoint, verbose, random_state :
         As in `DeepEmbedding`.
@@ -189,12 +189,17 @@ def select_nearest(
 ) -> np.ndarray:
     """Which pool rows to train on: for each unseen class the M nearest of those predicted as it.
 
-    M is selection · finished rows, or that share of the rows predicted as the class if selection is below 1.
+    M is selection · finished rows or, if selection is below 1, that share of the *mean* number of rows predicted as an
+    unseen class. It is the same for every class: a share of each class's own number would let a class that
+    attracts too many rows teach itself to attract more.
     """
+    unseen = labels >= seen
+    m = selection * finished
+    if selection < 1:
+        m = math.ceil(m * unseen.sum() / (classes - seen))
     selected = np.zeros(len(labels), dtype=bool)
     for c in range(seen, classes):
         rows = np.flatnonzero(labels == c)
-        m = selection * finished if selection >= 1 else math.ceil(min(1.0, selection * finished) * len(rows))
         # Stable: rows at the same distance are taken in the order of the pool, so a run repeats exactly.
         selected[rows[np.argsort(gaps[rows], kind="stable")[:m]]] = True
     return selected
