@@ -9,7 +9,7 @@ demo: $(STAMP)
 	$(BIN)/firstsight demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 check: $(STAMP)
 	$(BIN)/ruff check .

@@ -298,7 +298,7 @@ def _read_descriptions(table, dtype, name: str) -> tuple[np.ndarray, np.ndarray]
             ) from None
     else:
         try:
-            A = np.asarray(table, dtype=dtype)
+            A = np.ascontiguousarray(table, dtype=dtype)
         except (ValueError, TypeError):
             raise BadInput(
                 f"`{name}` must be a DataFrame indexed by class, or an array (classes, attributes) of numbers; got "

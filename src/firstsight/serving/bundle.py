@@ -91,7 +91,7 @@ def load_with_facts(
                 f"{folder}/arrays.safetensors is not the file that model.json describes (truncated or changed); "
                 "restore it or fit the model again."
             )
-        return _rebuild(about, load_file(folder / "arrays.safetensors")), about
+        return _rebuild(about, load_file(folder / "arrays.safetensors"), method), about
     except BadInput:
         raise
     except (OSError, ValueError, LookupError, TypeError, AttributeError, SafetensorError) as error:
@@ -100,9 +100,13 @@ def load_with_facts(
         ) from error
 
 
-def _rebuild(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> ZeroShotClassifier:
+def _rebuild(
+    about: dict[str, Any], arrays: dict[str, np.ndarray], method: type[ZeroShotClassifier] | None
+) -> ZeroShotClassifier:
     """The reverse of `_split`."""
-    cls = find_method(about["method"])
+    if method is not None and method.__name__ != about["method"]:
+        raise BadInput(f"The folder holds a {about['method']}, not a {method.__name__}; load it with its own class.")
+    cls = find_method(about["method"]) if method is None else method
     model = cls(**{k: v for k, v in about["parameters"].items() if k in cls._get_param_names()})
     for name in [*about["values"], *arrays]:
         if not _is_fitted(name.partition("/")[0]):

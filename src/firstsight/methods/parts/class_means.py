@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csr_array
 from torch import Tensor
+
+from firstsight.methods.parts.moments import class_sums
 
 
 def class_means(X: np.ndarray, y: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
     """μ (k, d) and the share of rows n_c/n (k,) of each class; every class has rows."""
-    n = len(y)
-    member = csr_array((np.ones(n, dtype=X.dtype), (y, np.arange(n))), shape=(n_classes, n))
-    counts = np.bincount(y, minlength=n_classes).astype(X.dtype)
-    return (member @ X) / counts[:, None], counts / n
+    counts = np.bincount(y, minlength=n_classes)
+    means = class_sums(X, y, n_classes) / counts[:, None]
+    return means.astype(X.dtype), (counts / len(y)).astype(X.dtype)
 
 
 def class_mean_loss(predicted: Tensor, means: Tensor, shares: Tensor, n_classes: int) -> Tensor:

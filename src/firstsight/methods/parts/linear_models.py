@@ -15,40 +15,33 @@ from firstsight.methods.parts.moments import gram
 Loss = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
-def fit_linear(
-    X: np.ndarray, loss: Loss, n_outputs: int, penalty: float, c=1.0, ftol=1e-6
-) -> tuple[np.ndarray, np.ndarray]:
+def fit_linear(X: np.ndarray, loss: Loss, n_outputs: int, penalty: float) -> tuple[np.ndarray, np.ndarray]:
     """W (d, m) and b (m,) that minimise  loss(XW + b)/n + penalty/2 ‖W‖²  by L-BFGS, all outputs together.
 
-    The unknowns are rotated first. With x centred and LLᵀ = XᵀX/n + penalty·I, put W = L⁻ᵀU and Z = X L⁻ᵀ U:
-    then penalty ‖W‖² = ‖U‖² − ‖Z‖²/n, so the same objective costs nothing more, and its curvature in U is close to
-    that of a sphere however unequal the features are. A few dozen iterations do, each two matrix products.
+    The unknowns are rotated first. With X centred and LLᵀ = XᵀX/n + penalty·I, put W = L⁻ᵀU and Z = X L⁻ᵀ U: then
+    penalty ‖W‖² = ‖U‖² − ‖Z‖²/n, so the same objective costs nothing more, and its curvature in U is close to that
+    of a sphere however unequal the features are. Some tens of iterations do, of two matrix products each.
     """
     (n, d), mean = X.shape, X.mean(axis=0)
-    L = cholesky(c * gram(X - mean) / n + penalty * np.eye(d), lower=True)
-    rotate = solve_triangular(L, np.eye(d), lower=True).T.astype(X.dtype)  # (d, d): L⁻ᵀ
-    rows = (X - mean) @ rotate  # (n, d)
+    rows = X - mean
+    L = cholesky(gram(rows) / n + penalty * np.eye(d), lower=True)
+    rotation = solve_triangular(L, np.eye(d), lower=True).T.astype(X.dtype)  # (d, d): L⁻ᵀ
+    rows = rows @ rotation  # (n, d)
 
     def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
         U, b = flat[:-n_outputs].reshape(d, n_outputs), flat[-n_outputs:]
         Z = rows @ U.astype(X.dtype)  # (n, m)
         value, slope = loss(Z + b.astype(X.dtype))
-        gradient = np.vstack([rows.T @ (slope - np.float32(c) * Z) / n + U, slope.mean(axis=0, dtype=np.float64)])
-        return value / n + (np.vdot(U, U) - c * np.square(Z).sum(dtype=np.float64) / n) / 2, gradient.ravel()
+        # Sums in float64: a line search that meets rounding errors of its own objective wanders.
+        value = value / n + (np.vdot(U, U) - np.square(Z).sum(dtype=np.float64) / n) / 2
+        return value, np.vstack([rows.T @ (slope - Z) / n + U, slope.mean(axis=0, dtype=np.float64)]).ravel()
 
-    found = minimize(
-        objective,
-        np.zeros((d + 1) * n_outputs),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": 200, "maxcor": 10, "gtol": 1e-5, "ftol": ftol},
-    )
-    import os
-
-    if os.environ.get("LMV"):
-        print(found.nit, found.nfev, found.message, found.fun, abs(found.jac).max(), np.linalg.norm(found.jac))
-    W = rotate @ found.x[:-n_outputs].reshape(d, n_outputs)
-    return W.astype(X.dtype), (found.x[-n_outputs:] - mean @ W).astype(X.dtype)
+    start = np.zeros((d + 1) * n_outputs)
+    # Weights that are more exact than this do not move an accuracy.
+    options = {"maxiter": 200, "ftol": 1e-6, "gtol": 1e-5}
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x
+    W = rotation @ found[:-n_outputs].reshape(d, n_outputs)
+    return W.astype(X.dtype), (found[-n_outputs:] - mean @ W).astype(X.dtype)
 
 
 def cross_entropy(y: np.ndarray) -> Loss:

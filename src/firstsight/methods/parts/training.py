@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 
 import torch
@@ -22,12 +23,14 @@ def train(
     weight_decay: float = 0.0,
     optimizer: str = "adam",
     momentum: float = 0.0,
+    schedule: str = "constant",
     description: str = "training",
     verbose: bool = False,
 ) -> list[float]:
     """Passes over shuffled rows in batches; `loss(batch)` is the mean loss of the rows with these numbers.
 
-    Returns the mean loss of every epoch. Fused optimisers: a step is one pass over the weights in memory.
+    The schedule "cosine" lets the learning rate fade towards zero over the epochs. Returns the mean loss of every
+    epoch. Fused optimisers: a step is one pass over the weights in memory.
     """
     weights = [weight.requires_grad_(True) for weight in weights]
     if optimizer == "adam":
@@ -39,6 +42,9 @@ def train(
     history = []
     with progress(description, epochs, verbose) as show:
         for epoch in range(epochs):
+            if schedule == "cosine":
+                for group in steps.param_groups:
+                    group["lr"] = learning_rate * 0.5 * (1 + math.cos(math.pi * epoch / epochs))
             total = 0.0
             for batch in torch.randperm(n_rows, generator=generator).split(batch_size):
                 value = loss(batch)

@@ -1,0 +1,233 @@
+"""CMT: pictures are mapped into the space of descriptions; CMT* asks first whether a picture is novel."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from scipy.special import erf
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils._param_validation import Interval, StrOptions
+from torch.nn.functional import cross_entropy, linear, log_softmax
+
+from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods.parts.tensors import as_tensor, make_generator
+from firstsight.methods.parts.tensors import linear as new_layer
+from firstsight.methods.parts.training import train
+from firstsight.methods.parts.two_layers import draw_two_layers, two_layers
+
+
+class CMT(ZeroShotClassifier):
+    """Learns a map from features to descriptions; a row belongs to the class whose description it lands near.
+
+    A network of two layers maps every row onto the description of its class. Rows of unseen classes land near
+    the seen descriptions too, because the map has been fitted to these; CMT* (`novelty`) therefore asks a
+    detector first whether the mapped row is novel. Novel rows get an unseen class, the others a seen class by
+    softmax.
+
+    Objective, with f(x) = W₁ tanh(W₂ x + b₂) + b₁::
+
+        mean_i ‖a_{y_i} − f(x_i)‖² + λ ‖θ‖²
+        mean_i −log p(y_i | x_i) + λ ‖V‖²,  p(· | x) = softmax(V x + b)        (CMT* only)
+
+    solved by Adam. Row x is novel
+
+    - "gaussian": if log N(f(x); a_y, σ_y² I) lies for every seen class y below the threshold that the share ν
+      of the class's own rows fall below. With one σ_y per class this says: f(x) lies outside every ball around
+      an a_y that holds 1 − ν of its rows.
+    - "loop": if its local outlier probability exceeds π. With N(p) the k training points nearest to p = f(x)
+      and s(p) the root mean square distance to them, plof(p) = s(p) / mean_{q ∈ N(p)} s(q) − 1 and LoOP(p) =
+      max(0, erf(plof(p) / (λ_L √2 · rms(plof over the training points)))).
+
+    Score: −‖f(x) − a_c‖². CMT*: 1/(1 + cost) − [c is on the side that the detector excludes], with cost = −log
+    p(c | x) for seen and ‖f(x) − a_c‖² for unseen classes: the first term lies between 0 and 1, so the detector
+    decides first, then the cost.
+
+    Parameters
+    ----------
+    novelty : {None, "gaussian", "loop"}
+        None is CMT, the others are CMT* with one of its two detectors.
+    novel_share : float
+        ν: raise it, and more rows are novel ("gaussian").
+    novel_probability : float
+        π: lower it, and more rows are novel ("loop").
+    neighbors : int
+        k of LoOP.
+    significance : float
+        λ_L of LoOP: an outlier factor of this many standard deviations is an outlier with probability 0.68.
+    hidden : int
+        Units of the hidden layer.
+    penalty : float
+        λ, the weight of the squared norm of all weights.
+    learning_rate : float
+    epochs : int
+        Passes over the rows.
+    batch_size : int
+    feature_scaling, attribute_scaling : {None, "unit", "standard"}
+        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+    verbose : bool
+        Show a progress bar when a terminal is there.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
+    weights_ : dict of arrays: map.0.weight (hidden, d), map.1.weight (a, hidden), …; CMT*: seen.weight (k, d),
+        seen.bias
+    history_ : list of the mean loss of every epoch of f
+    seen_attributes_ (k, a), radii_ (k,) : centre and squared radius of every ball ("gaussian")
+    mapped_ (n, a), spreads_ (n,), deviation_ : f(x_i), s(f(x_i)) and the rms of plof of the training rows
+        ("loop")
+
+    Differences from the paper: both layers have a bias. The detector decides; the paper also tells how to mix
+    both answers by the probability of novelty. The thresholds come from validation classes.
+
+    Reference: R. Socher et al., Zero-Shot Learning Through Cross-Modal Transfer, NeurIPS 2013; LoOP: H.-P.
+    Kriegel et al., LoOP: Local Outlier Probabilities, CIKM 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from firstsight.methods import CMT
+    >>> rng = np.random.default_rng(0)
+    >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
+    >>> model = CMT(hidden=32, learning_rate=1e-2, epochs=30, random_state=0).fit(X, y, descriptions)
+    >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])
+    array([5])
+    """
+
+    space = "semantic"
+    reference = "Socher et al., Zero-Shot Learning Through Cross-Modal Transfer, NeurIPS 2013"
+    grid: ClassVar[dict[str, list[Any]]] = {"penalty": [3e-3, 1e-2, 3e-2], "hidden": [512, 1024]}
+    quick: ClassVar[dict[str, Any]] = {"hidden": 64, "learning_rate": 1e-2, "epochs": 30, "penalty": 1e-4}
+
+    _dtypes = (np.float32,)
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "novelty": [StrOptions({"gaussian", "loop"}), None],
+        "novel_share": [Interval(Real, 0, 1, closed="both")],
+        "novel_probability": [Interval(Real, 0, 1, closed="both")],
+        "neighbors": [Interval(Integral, 1, None, closed="left")],
+        "significance": [Interval(Real, 0, None, closed="neither")],
+        "hidden": [Interval(Integral, 1, None, closed="left")],
+        "penalty": [Interval(Real, 0, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "epochs": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "feature_scaling": [StrOptions({"unit", "standard"}), None],
+        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
+        "verbose": ["boolean"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        *,
+        novelty=None,
+        novel_share=0.2,
+        novel_probability=0.2,
+        neighbors=20,
+        significance=3.0,
+        hidden=500,
+        penalty=1e-2,
+        learning_rate=1e-3,
+        epochs=10,
+        batch_size=64,
+        feature_scaling="standard",
+        attribute_scaling="unit",
+        verbose=False,
+        random_state=None,
+    ):
+        self.novelty = novelty
+        self.novel_share = novel_share
+        self.novel_probability = novel_probability
+        self.neighbors = neighbors
+        self.significance = significance
+        self.hidden = hidden
+        self.penalty = penalty
+        self.learning_rate = learning_rate
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.feature_scaling = feature_scaling
+        self.attribute_scaling = attribute_scaling
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _fit(self, X, y, S):
+        generator = make_generator(self.random_state)
+        rows, labels, A = as_tensor(X), torch.from_numpy(y), as_tensor(S)
+        weights = draw_two_layers("map", X.shape[1], self.hidden, S.shape[1], generator)
+
+        def map_loss(batch):
+            mapped = two_layers(weights, "map", rows[batch], torch.tanh)
+            return (mapped - A[labels[batch]]).square().sum(1).mean()
+
+        self.history_ = self._train(weights.values(), map_loss, len(X), generator)
+        self.weights_ = {name: weight.detach().numpy() for name, weight in weights.items()}
+        if self.novelty is None:
+            return
+        layer = new_layer(len(S), X.shape[1], generator)
+        self._train(layer, lambda batch: cross_entropy(linear(rows[batch], *layer), labels[batch]), len(X), generator)
+        self.weights_ |= {"seen.weight": layer[0].detach().numpy(), "seen.bias": layer[1].detach().numpy()}
+        mapped = self._map(X)
+        if self.novelty == "gaussian":
+            squared = np.square(mapped - S[y]).sum(axis=1)
+            radii = [np.quantile(squared[y == c], 1 - self.novel_share) for c in range(len(S))]
+            self.seen_attributes_, self.radii_ = S, np.array(radii, dtype=X.dtype)
+        else:
+            self.mapped_ = mapped
+            self.spreads_, factors = self._outlier_factors()
+            self.deviation_ = float(np.sqrt(np.square(factors).mean()))
+
+    def _scores(self, X, E, seen):
+        mapped = self._map(X)
+        distances = euclidean_distances(mapped, E, squared=True)  # (n, k)
+        if self.novelty is None:
+            return -distances
+        layer = (as_tensor(self.weights_[name]) for name in ("seen.weight", "seen.bias"))
+        surprise = -log_softmax(linear(as_tensor(X), *layer), dim=1).numpy()  # (n, seen classes)
+        known = seen >= 0
+        cost = np.where(known, surprise[:, seen], distances)
+        excluded = self._is_novel(mapped)[:, None] == known
+        return 1 / (1 + cost) - excluded
+
+    def _train(self, weights, loss, n_rows, generator):
+        return train(
+            weights,
+            loss,
+            n_rows,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            weight_decay=2 * self.penalty,  # λ‖θ‖² has the gradient 2λθ
+            generator=generator,
+            description="CMT",
+            verbose=self.verbose,
+        )
+
+    def _map(self, X):
+        weights = {name: as_tensor(weight) for name, weight in self.weights_.items()}
+        return two_layers(weights, "map", as_tensor(X), torch.tanh).numpy()  # f(x) (n, a)
+
+    def _is_novel(self, mapped):
+        if self.novelty == "gaussian":
+            return (euclidean_distances(mapped, self.seen_attributes_, squared=True) > self.radii_).all(axis=1)
+        return self._outlier_probability(mapped) > self.novel_probability
+
+    def _outlier_probability(self, points):
+        """LoOP (n,) of mapped rows."""
+        _, factors = self._outlier_factors(points)
+        # All training points alike: whatever differs from them at all is an outlier.
+        return np.maximum(0, erf(factors / max(self.significance * self.deviation_ * 2**0.5, 1e-12)))
+
+    def _outlier_factors(self, points=None):
+        """s and plof of mapped rows among the training points; of these themselves (None), each without itself."""
+        search = NearestNeighbors(n_neighbors=min(self.neighbors, len(self.mapped_) - 1), algorithm="brute")
+        distances, nearest = search.fit(self.mapped_).kneighbors(points)
+        spreads = np.sqrt(np.square(distances).mean(axis=1))
+        around = (spreads if points is None else self.spreads_)[nearest].mean(axis=1)
+        return spreads, spreads / np.maximum(around, 1e-12) - 1

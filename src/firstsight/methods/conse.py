@@ -1,0 +1,95 @@
+"""ConSE: a row is placed among the descriptions by mixing those of the seen classes it looks like."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods.parts.linear_models import cross_entropy, fit_linear
+from firstsight.methods.parts.scaling import scale
+
+
+class ConSE(ZeroShotClassifier):
+    """Learns a classifier of the seen classes and mixes their descriptions by its probabilities.
+
+    Nothing is learned between features and descriptions. A softmax classifier says which seen classes a row looks like;
+    the convex combination of the descriptions of the likeliest ones places the row among the
+    descriptions; the nearest class there, seen or not, is the answer.
+
+    Objective, a multinomial logistic regression over the seen classes::
+
+        mean_i −log softmax(Wᵀx_i + b)_{y_i} + α/2 ‖W‖²
+
+    solved by L-BFGS; then f(x) = Σ_{t ≤ T} p(y_t | x) a_{y_t} / Σ_{t ≤ T} p(y_t | x) over the T likeliest seen classes.
+
+    Score: cos(f(x), a_c).
+
+    Parameters
+    ----------
+    top : int
+        T, how many seen classes are mixed; all of them if there are fewer.
+    penalty : float
+        α, the weight of the squared norm of the weights.
+    feature_scaling, attribute_scaling : {None, "unit", "standard"}
+        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+
+    Attributes
+    ----------
+    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
+    descriptions_ (k, a) : of the seen classes, as they are mixed
+    weights_ (d, k), intercepts_ (k,) : W and b
+
+    Differences from the paper: the classifier is linear on given features instead of the last layer of the network that
+    makes them, and descriptions are attributes instead of word vectors.
+
+    Reference: M. Norouzi et al., Zero-Shot Learning by Convex Combination of Semantic Embeddings, ICLR 2014.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from firstsight.methods import ConSE
+    >>> rng = np.random.default_rng(0)
+    >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
+    >>> model = ConSE().fit(X, y, descriptions)
+    >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])
+    array([5])
+    """
+
+    space = "latent"
+    reference = "Norouzi et al., Zero-Shot Learning by Convex Combination of Semantic Embeddings, ICLR 2014"
+    grid: ClassVar[dict[str, list[Any]]] = {"top": [5, 10, 20], "penalty": [0.003, 0.01, 0.03]}
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "top": [Interval(Integral, 1, None, closed="left")],
+        "penalty": [Interval(Real, 0, None, closed="neither")],
+        "feature_scaling": [StrOptions({"unit", "standard"}), None],
+        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
+    }
+
+    def __init__(self, *, top=5, penalty=0.003, feature_scaling=None, attribute_scaling="unit"):
+        self.top = top
+        self.penalty = penalty
+        self.feature_scaling = feature_scaling
+        self.attribute_scaling = attribute_scaling
+
+    def _fit(self, X, y, S):
+        self.descriptions_ = S
+        self.weights_, self.intercepts_ = fit_linear(X, cross_entropy(y), len(S), self.penalty)
+
+    def _embed_classes(self, A):
+        return scale("unit", {}, A)  # (k, a)
+
+    def _scores(self, X, E, seen):
+        P = softmax(X @ self.weights_ + self.intercepts_, axis=1)  # (n, seen)
+        if self.top < P.shape[1]:
+            others = np.argpartition(-P, self.top, axis=1)[:, self.top :]
+            np.put_along_axis(P, others, 0, axis=1)
+        # The cosine does not feel the sum of probabilities, so the mixture need not be divided by it.
+        return scale("unit", {}, P @ self.descriptions_) @ E.T  # (n, k)

@@ -1,0 +1,151 @@
+"""DEM: descriptions are embedded into the visual space."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.utils._param_validation import Interval, StrOptions
+from torch.nn.functional import relu
+
+from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods.parts.class_means import class_mean_loss, class_means
+from firstsight.methods.parts.tensors import as_tensor, make_generator
+from firstsight.methods.parts.training import train
+from firstsight.methods.parts.two_layers import draw_two_layers, two_layers
+
+
+class DEM(ZeroShotClassifier):
+    """Learns where among the features the pictures of a class lie, from the description of the class.
+
+    A network of two layers maps each description into the visual space, onto the rows of its class. Searching
+    for the nearest class there, and not among the descriptions, avoids hubs: classes that are the nearest
+    neighbour of everything. A new class gets its place from its description alone.
+
+    Objective, with f(a) = m + relu(W₂ relu(W₁ a + b₁) + b₂)::
+
+        mean_i ‖x_i − f(a_{y_i})‖² + λ ‖θ‖²  =  Σ_c (n_c/n) ‖μ_c − f(a_c)‖² + λ ‖θ‖² + constant
+
+    The input of f is the class alone, so the right side (one row per class, its mean μ_c and its number of rows
+    n_c) has exactly the gradient of the left one: Adam works on k rows, whatever n is.
+
+    Score: −‖x − f(a_c)‖².
+
+    Parameters
+    ----------
+    hidden : int
+        Units of the hidden layer.
+    penalty : float
+        λ, the weight of the squared norm of all weights.
+    learning_rate : float
+    epochs : int
+        Passes over the seen classes.
+    batch_size : int
+        Classes in one step.
+    feature_scaling, attribute_scaling : {None, "unit", "standard"}
+        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+    verbose : bool
+        Show a progress bar when a terminal is there.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
+    weights_ : dict of arrays: embed.0.weight (hidden, a), embed.0.bias, embed.1.weight (d, hidden),
+        embed.1.bias
+    floor_ (d,) : m, the smallest training value of each feature if that is negative, else 0
+    history_ : list of the mean loss of every epoch
+
+    Differences from the paper: a step takes a batch of classes, not of rows. Both layers have a bias. The
+    offset m lets the last relu reach features that can be negative; it is zero for features that come out of a
+    relu, and f is the paper's then. Rows are scaled to unit length by default, which validation classes prefer.
+
+    Reference: L. Zhang, T. Xiang, S. Gong, Learning a Deep Embedding Model for Zero-Shot Learning, CVPR 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from firstsight.methods import DEM
+    >>> rng = np.random.default_rng(0)
+    >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
+    >>> model = DEM(hidden=64, learning_rate=1e-2, random_state=0).fit(X, y, descriptions)
+    >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])
+    array([5])
+    """
+
+    space = "visual"
+    reference = "Zhang, Xiang and Gong, Learning a Deep Embedding Model for Zero-Shot Learning, CVPR 2017"
+    grid: ClassVar[dict[str, list[Any]]] = {"penalty": [1e-4, 3e-4, 1e-3], "epochs": [100, 200]}
+    quick: ClassVar[dict[str, Any]] = {"hidden": 64, "learning_rate": 1e-2}
+
+    _dtypes = (np.float32,)
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "hidden": [Interval(Integral, 1, None, closed="left")],
+        "penalty": [Interval(Real, 0, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "epochs": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "feature_scaling": [StrOptions({"unit", "standard"}), None],
+        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
+        "verbose": ["boolean"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        *,
+        hidden=1200,
+        penalty=3e-4,
+        learning_rate=3e-4,
+        epochs=200,
+        batch_size=64,
+        feature_scaling="unit",
+        attribute_scaling="unit",
+        verbose=False,
+        random_state=None,
+    ):
+        self.hidden = hidden
+        self.penalty = penalty
+        self.learning_rate = learning_rate
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.feature_scaling = feature_scaling
+        self.attribute_scaling = attribute_scaling
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _fit(self, X, y, S):
+        generator = make_generator(self.random_state)
+        weights = draw_two_layers("embed", S.shape[1], self.hidden, X.shape[1], generator)
+        self.floor_ = np.minimum(X.min(axis=0), 0)
+        mu, share = class_means(X, y, len(S))
+        A, means, shares = as_tensor(S), as_tensor(mu - self.floor_), as_tensor(share)
+
+        def loss(batch):
+            predicted = relu(two_layers(weights, "embed", A[batch]))
+            return class_mean_loss(predicted, means[batch], shares[batch], len(A))
+
+        self.history_ = train(
+            weights.values(),
+            loss,
+            len(A),
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            weight_decay=2 * self.penalty,  # λ‖θ‖² has the gradient 2λθ
+            generator=generator,
+            description="DEM",
+            verbose=self.verbose,
+        )
+        self.weights_ = {name: weight.detach().numpy() for name, weight in weights.items()}
+
+    def _embed_classes(self, A):
+        weights = {name: as_tensor(weight) for name, weight in self.weights_.items()}
+        return self.floor_ + relu(two_layers(weights, "embed", as_tensor(A))).numpy()  # (k, d)
+
+    def _scores(self, X, E, seen):
+        return -euclidean_distances(X, E, squared=True)

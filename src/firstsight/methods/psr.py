@@ -1,0 +1,184 @@
+"""PSR: descriptions are embedded into the visual space so that relations between classes survive."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.utils._param_validation import Interval, StrOptions
+from torch.nn.functional import normalize
+
+from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods.parts.class_means import class_mean_loss, class_means
+from firstsight.methods.parts.tensors import as_tensor, make_generator
+from firstsight.methods.parts.training import train
+from firstsight.methods.parts.two_layers import draw_two_layers, two_layers
+
+
+class PSR(ZeroShotClassifier):
+    """Learns where among the features a class lies, from its description, and keeps relations between classes.
+
+    An encoder maps each description onto the visual mean of its class. Classes whose descriptions are
+    similar must stay similar among the features and dissimilar ones dissimilar, so that the space between the
+    seen classes, where the unseen ones will lie, keeps its meaning. A decoder back to the description
+    keeps the encoder from forgetting what tells classes apart.
+
+    Objective, with f(a) = W₂ relu(W₁ a + b₁) + b₂ the encoder, g the decoder (of the same form)::
+
+        Σ_c (n_c/n) ‖μ_c − f(a_c)‖² + ρ · mean_{r,s} R(r, s) + κ · mean_c ‖a_c − g(f(a_c))‖² + λ ‖θ‖²
+
+        R(r, s) = [δ_rs − v_rs]₊ if δ_rs ≥ τ (similar classes), else [v_rs − δ_rs]₊
+        δ_rs = cos(a_r − ā, a_s − ā),  v_rs = cos(f(a_r) − x̄, μ_s − x̄)
+
+    with ā and x̄ the means of seen descriptions and of rows,
+    solved by Adam. The networks see the class alone, so the first term is mean_i ‖x_i − f(a_{y_i})‖² up to a
+    constant: everything is a problem on k rows, whatever n is.
+
+    Score: −‖x − f(a_c)‖².
+
+    Parameters
+    ----------
+    hidden : int
+        Units of the hidden layer of both networks.
+    similarity : float
+        τ, the cosine from which two descriptions count as similar.
+    relation : float
+        ρ, the weight of the relations.
+    reconstruction : float
+        κ, the weight of the way back to the description.
+    penalty : float
+        λ, the weight of the squared norm of all weights.
+    learning_rate : float
+    epochs : int
+        Passes over the seen classes.
+    batch_size : int
+        Classes in one step.
+    feature_scaling, attribute_scaling : {None, "unit", "standard"}
+        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+    verbose : bool
+        Show a progress bar when a terminal is there.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
+    weights_ : dict of arrays: encode.0.weight (hidden, a), encode.0.bias, encode.1.weight (d, hidden),
+        encode.1.bias
+    history_ : list of the mean loss of every epoch
+
+    Differences from the paper: relations are held against the visual means, over all pairs of seen classes and
+    not a sample of them, and cosines are taken from the centre, because all descriptions (and all features that
+    come out of a relu) point the same way. DIFF
+
+    Reference: Y. Annadani, S. Biswas, Preserving Semantic Relations for Zero-Shot Learning, CVPR 2018.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from firstsight.methods import PSR
+    >>> rng = np.random.default_rng(0)
+    >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
+    >>> model = PSR(hidden=64, learning_rate=1e-2, random_state=0).fit(X, y, descriptions)
+    >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])
+    array([5])
+    """
+
+    space = "visual"
+    reference = "Annadani and Biswas, Preserving Semantic Relations for Zero-Shot Learning, CVPR 2018"
+    grid: ClassVar[dict[str, list[Any]]] = {}
+
+    _dtypes = (np.float32,)
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "hidden": [Interval(Integral, 1, None, closed="left")],
+        "similarity": [Interval(Real, -1, 1, closed="both")],
+        "relation": [Interval(Real, 0, None, closed="left")],
+        "reconstruction": [Interval(Real, 0, None, closed="left")],
+        "penalty": [Interval(Real, 0, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "epochs": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "feature_scaling": [StrOptions({"unit", "standard"}), None],
+        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
+        "verbose": ["boolean"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        *,
+        hidden=1200,
+        similarity=0.2,
+        relation=100.0,
+        reconstruction=1.0,
+        penalty=1e-2,
+        learning_rate=1e-3,
+        epochs=100,
+        batch_size=64,
+        feature_scaling="standard",
+        attribute_scaling="standard",
+        verbose=False,
+        random_state=None,
+    ):
+        self.hidden = hidden
+        self.similarity = similarity
+        self.relation = relation
+        self.reconstruction = reconstruction
+        self.penalty = penalty
+        self.learning_rate = learning_rate
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.feature_scaling = feature_scaling
+        self.attribute_scaling = attribute_scaling
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _fit(self, X, y, S):
+        generator = make_generator(self.random_state)
+        weights = draw_two_layers("encode", S.shape[1], self.hidden, X.shape[1], generator)
+        weights |= draw_two_layers("decode", X.shape[1], self.hidden, S.shape[1], generator)
+        A, (means, shares) = as_tensor(S), map(as_tensor, class_means(X, y, len(S)))
+        centre = shares @ means  # the mean of all rows
+        centred, directions = normalize(A - A.mean(0)), normalize(means - centre)
+        similar = centred @ centred.T  # δ (k, k)
+
+        def loss(batch):
+            embedded = two_layers(weights, "encode", A[batch])
+            back = two_layers(weights, "decode", embedded)
+            return (
+                class_mean_loss(embedded, means[batch], shares[batch], len(A))
+                + self.relation
+                * relation_loss(normalize(embedded - centre) @ directions.T, similar[batch], self.similarity)
+                + self.reconstruction * (back - A[batch]).square().sum(1).mean()
+            )
+
+        self.history_ = train(
+            weights.values(),
+            loss,
+            len(A),
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            weight_decay=2 * self.penalty,
+            generator=generator,
+            description="PSR",
+            verbose=self.verbose,
+        )
+        # The decoder has done its work: a score needs the encoder alone.
+        self.weights_ = {n: w.detach().numpy() for n, w in weights.items() if n.startswith("encode")}
+
+    def _embed_classes(self, A):
+        weights = {name: as_tensor(weight) for name, weight in self.weights_.items()}
+        return two_layers(weights, "encode", as_tensor(A)).numpy()  # (k, d)
+
+    def _scores(self, X, E, seen):
+        return -euclidean_distances(X, E, squared=True)
+
+
+def relation_loss(cosine, similar, threshold):
+    """Mean over pairs of what a visual cosine lacks (similar classes) or has too much of (dissimilar ones)."""
+    return torch.where(similar >= threshold, similar - cosine, cosine - similar).relu().mean()

@@ -1,0 +1,202 @@
+"""RN: a network that judges whether a picture and a description belong together."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from sklearn.utils._param_validation import Interval, StrOptions
+from torch.nn.functional import linear, relu
+
+from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods.parts.tensors import as_tensor, make_generator
+from firstsight.methods.parts.tensors import linear as new_layer
+from firstsight.methods.parts.training import train
+from firstsight.methods.parts.two_layers import draw_two_layers, two_layers
+
+# Hidden values of the pairs that are scored at once: a few megabytes stay in the processor's cache.
+PAIR_VALUES = 2**20
+
+
+class RN(ZeroShotClassifier):
+    """Learns to judge whether a row and a description belong together.
+
+    A network f embeds the description; a second one, g, sees this embedding beside the features and gives their
+    relation, a number between 0 and 1. Instead of a fixed distance, the comparison itself is learned. A new
+    class needs its description only: g compares it as any other.
+
+    Objective, over the rows i of a batch and the classes c that occur in it (m of them)::
+
+        mean_{i,c} w_ic (g(f(a_c), x_i) − [c = y_i])² + λ ‖θ‖²,    w_ic = (m − 1)^β if c = y_i, else 1
+
+        f(a) = relu(W₂ relu(W₁ a + b₁) + b₂),  g(f, x) = σ(v · relu(W_r [f; x] + b_r) + b)
+
+    solved by Adam. W_r [f; x] = W_a f + W_x x: a batch costs one product for its rows and one for its classes;
+    only their sum, the relu and v meet every pair.
+
+    Score: g before σ, which has the order of g and does not saturate.
+
+    Parameters
+    ----------
+    attribute_hidden, embedding_dim : int
+        Units of the two layers of f.
+    relation_hidden : int
+        Units of the hidden layer of g.
+    balance : float
+        β: 0 weighs all pairs alike, 1 gives those that belong together half of the weight.
+    penalty : float
+        λ, the weight of the squared norm of all weights.
+    learning_rate : float
+    epochs : int
+        Passes over the rows.
+    batch_size : int
+        Rows in one step; their classes are what a row is compared with.
+    feature_scaling, attribute_scaling : {None, "unit", "standard"}
+        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+    verbose : bool
+        Show a progress bar when a terminal is there.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
+    weights_ : dict of arrays: attribute.0.weight (attribute_hidden, a), attribute.1.weight (embedding_dim, …),
+        relation.description W_a, relation.feature W_x, relation.bias, output.weight v, output.bias, …
+    history_ : list of the mean loss of every epoch
+
+    Differences from the paper: pairs that belong together weigh as much as all others (w_ic). With equal
+    weights, 1 pair in m is positive, the constant g = 1/m is nearly optimal, and training was seen to
+    stay there unless it takes very many very small steps (the paper's rate is 1e-5). DIFF
+
+    Reference: F. Sung et al., Learning to Compare: Relation Network for Few-Shot Learning, CVPR 2018.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from firstsight.methods import RN
+    >>> rng = np.random.default_rng(0)
+    >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
+    >>> small = {"attribute_hidden": 32, "embedding_dim": 32, "relation_hidden": 64, "learning_rate": 1e-2}
+    >>> model = RN(**small, random_state=0).fit(X, y, descriptions)
+    >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])
+    array([5])
+    """
+
+    space = "latent"
+    reference = "Sung et al., Learning to Compare: Relation Network for Few-Shot Learning, CVPR 2018"
+    grid: ClassVar[dict[str, list[Any]]] = {}
+
+    _dtypes = (np.float32,)
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "attribute_hidden": [Interval(Integral, 1, None, closed="left")],
+        "embedding_dim": [Interval(Integral, 1, None, closed="left")],
+        "relation_hidden": [Interval(Integral, 1, None, closed="left")],
+        "balance": [Interval(Real, 0, 1, closed="both")],
+        "penalty": [Interval(Real, 0, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "epochs": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "feature_scaling": [StrOptions({"unit", "standard"}), None],
+        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
+        "verbose": ["boolean"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        *,
+        attribute_hidden=1024,
+        embedding_dim=2048,
+        relation_hidden=1200,
+        balance=1.0,
+        penalty=1e-5,
+        learning_rate=1e-4,
+        epochs=10,
+        batch_size=32,
+        feature_scaling=None,
+        attribute_scaling="unit",
+        verbose=False,
+        random_state=None,
+    ):
+        self.attribute_hidden = attribute_hidden
+        self.embedding_dim = embedding_dim
+        self.relation_hidden = relation_hidden
+        self.balance = balance
+        self.penalty = penalty
+        self.learning_rate = learning_rate
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.feature_scaling = feature_scaling
+        self.attribute_scaling = attribute_scaling
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _fit(self, X, y, S):
+        generator = make_generator(self.random_state)
+        weights = draw_two_layers("attribute", S.shape[1], self.attribute_hidden, self.embedding_dim, generator)
+        joint, bias = new_layer(self.relation_hidden, self.embedding_dim + X.shape[1], generator)
+        weights["relation.description"] = joint[:, : self.embedding_dim].clone()  # W_a
+        weights["relation.feature"] = joint[:, self.embedding_dim :].clone()  # W_x
+        weights["relation.bias"] = bias
+        weights["output.weight"], weights["output.bias"] = new_layer(1, self.relation_hidden, generator)
+        rows, labels, A = as_tensor(X), torch.from_numpy(y), as_tensor(S)
+
+        def loss(batch):
+            present, own = labels[batch].unique(return_inverse=True)
+            of_row, of_class = row_part(weights, rows[batch]), class_part(weights, A[present])
+            same = torch.eye(len(present))[own]  # (b, c)
+            error = (relation_logits(weights, of_row, of_class).sigmoid() - same).square()
+            return (error * (len(present) - 1) ** (self.balance * same)).mean()
+
+        self.history_ = train(
+            weights.values(),
+            loss,
+            len(rows),
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            weight_decay=2 * self.penalty,  # λ‖θ‖² has the gradient 2λθ
+            schedule="cosine",
+            generator=generator,
+            description="RN",
+            verbose=self.verbose,
+        )
+        self.weights_ = {name: weight.detach().numpy() for name, weight in weights.items()}
+
+    def _embed_classes(self, A):
+        return class_part(self._weights(), as_tensor(A))  # (k, h)
+
+    def _scores(self, X, E, seen):
+        weights = self._weights()
+        of_row = row_part(weights, as_tensor(X))  # (n, h)
+        scores = torch.empty(len(of_row), len(E))
+        columns = max(1, min(len(E), PAIR_VALUES // E.shape[1]))
+        height = max(1, PAIR_VALUES // (E.shape[1] * columns))
+        for top in range(0, len(of_row), height):
+            for left in range(0, len(E), columns):
+                part = slice(top, top + height), slice(left, left + columns)
+                scores[part] = relation_logits(weights, of_row[part[0]], E[part[1]])
+        return scores.numpy()
+
+    def _weights(self) -> dict[str, torch.Tensor]:
+        return {name: as_tensor(weight) for name, weight in self.weights_.items()}
+
+
+def class_part(weights, A):
+    """W_a f(a) for each description: what it adds to the hidden layer of g, whatever the row."""
+    return linear(relu(two_layers(weights, "attribute", A)), weights["relation.description"])
+
+
+def row_part(weights, X):
+    """W_x x + b for each row: what it adds to the hidden layer of g, whatever the class."""
+    return linear(X, weights["relation.feature"], weights["relation.bias"])
+
+
+def relation_logits(weights, of_row, of_class):
+    """g before its sigmoid for every pair (b, c)."""
+    hidden = relu(of_row[:, None] + of_class)  # (b, c, h)
+    return (hidden @ weights["output.weight"][0]) + weights["output.bias"]

@@ -1,0 +1,150 @@
+"""SSE: rows and classes as mixtures of the seen classes, compared by a max-margin score."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from sklearn.utils._param_validation import Interval, StrOptions
+from torch import Tensor
+
+from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods.parts.minima import SharedParts, shared_parts
+from firstsight.methods.parts.moments import class_sums
+from firstsight.methods.parts.simplex import mixtures
+from firstsight.methods.parts.tensors import as_tensor, make_generator
+from firstsight.methods.parts.training import train
+
+
+class SSE(ZeroShotClassifier):
+    """Learns what a row has in common with each seen class; a class is a mixture of seen classes.
+
+    The description of any class is written as a mixture ψ(c) of the descriptions of the seen classes. A row is
+    compared with every seen class k by φ_k(x) = min(x, v_k), entry by entry: what it shares with a learned prototype
+    v_k. Weights w turn that into a number per seen class; a row belongs to the class whose mixture agrees with them.
+
+    Objective::
+
+        ψ(c) = argmin over α ≥ 0, Σα = 1 of ½‖a_c − Sᵀα‖² + γ/2 ‖α‖²
+        mean_i [max_c (Δ·1[c ≠ y_i] + F(x_i, c)) − F(x_i, y_i)]₊ + η/2 ‖w‖²     over w and all v_k
+
+    The mixtures are found by accelerated projected gradient steps, all classes at once; w (from equal weights) and V
+    (from the class means) by Adam on batches of rows.
+
+    Score: F(x, c) = Σ_k ⟨w, min(x, v_k)⟩ ψ_k(c).
+
+    Parameters
+    ----------
+    mixture_penalty : float
+        γ. The larger, the more seen classes make up a class; near zero a seen class is made of itself alone.
+    margin, penalty, learning_rate : float
+        Δ, η and Adam's rate.
+    epochs, batch_size : int
+    feature_scaling, attribute_scaling : {None, "unit", "standard"}
+        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+    verbose : bool
+        Show a progress bar when a terminal is there.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
+    descriptions_ (k, a) : of the seen classes
+    weights_ (d,), prototypes_ (k, d) : w and V
+    history_ : list of the mean loss of every epoch
+
+    Differences from the paper: w and V take gradient steps together, instead of a support vector machine for w in
+    turn with V, and only the worst rival of a row counts.
+
+    Reference: Z. Zhang, V. Saligrama, Zero-Shot Learning via Semantic Similarity Embedding, ICCV 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from firstsight.methods import SSE
+    >>> rng = np.random.default_rng(0)
+    >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
+    >>> model = SSE(learning_rate=1e-2, epochs=20, random_state=0).fit(X, y, descriptions)
+    >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])
+    array([5])
+    """
+
+    space = "latent"
+    reference = "Zhang and Saligrama, Zero-Shot Learning via Semantic Similarity Embedding, ICCV 2015"
+    grid: ClassVar[dict[str, list[Any]]] = {"mixture_penalty": [1.0, 3.0, 10.0], "learning_rate": [1e-3, 3e-3]}
+    quick: ClassVar[dict[str, Any]] = {"learning_rate": 1e-2, "epochs": 20}
+
+    _dtypes = (np.float32,)
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "mixture_penalty": [Interval(Real, 0, None, closed="neither")],
+        "margin": [Interval(Real, 0, None, closed="neither")],
+        "penalty": [Interval(Real, 0, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "epochs": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "feature_scaling": [StrOptions({"unit", "standard"}), None],
+        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
+        "verbose": ["boolean"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        *,
+        mixture_penalty=3.0,
+        margin=1.0,
+        penalty=1e-4,
+        learning_rate=1e-3,
+        epochs=5,
+        batch_size=128,
+        feature_scaling="unit",
+        attribute_scaling="unit",
+        verbose=False,
+        random_state=None,
+    ):
+        self.mixture_penalty = mixture_penalty
+        self.margin = margin
+        self.penalty = penalty
+        self.learning_rate = learning_rate
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.feature_scaling = feature_scaling
+        self.attribute_scaling = attribute_scaling
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _fit(self, X, y, S):
+        self.descriptions_ = S
+        rows, labels, psi = as_tensor(X), torch.from_numpy(y), as_tensor(self._embed_classes(S))
+        V = torch.from_numpy((class_sums(X, y, len(S)) / np.bincount(y)[:, None]).astype(np.float32))  # (k, d)
+        w = torch.full((X.shape[1],), X.shape[1] ** -0.5)  # (d,)
+
+        def loss(batch: Tensor) -> Tensor:
+            scores = SharedParts.apply(rows[batch], w, V) @ psi.T  # (b, k)
+            own = scores.gather(1, labels[batch, None])  # (b, 1)
+            rivals = (scores + self.margin).scatter(1, labels[batch, None], own)
+            return (rivals.amax(1, keepdim=True) - own).mean() + self.penalty / 2 * w.square().sum()
+
+        self.history_ = train(
+            [w, V],
+            loss,
+            len(X),
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            generator=make_generator(self.random_state),
+            description=type(self).__name__,
+            verbose=self.verbose,
+        )
+        self.weights_, self.prototypes_ = w.detach().numpy(), V.detach().numpy()
+
+    def _embed_classes(self, A):
+        return mixtures(A, self.descriptions_, self.mixture_penalty)  # (k, seen)
+
+    def _scores(self, X, E, seen):
+        shared = shared_parts(as_tensor(X), as_tensor(self.weights_), as_tensor(self.prototypes_))
+        return shared.numpy() @ E.T  # (n, k)

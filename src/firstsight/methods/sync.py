@@ -1,0 +1,103 @@
+"""SynC: classifiers of new classes are put together from those of phantom classes."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.linalg import pinv
+from scipy.spatial.distance import cdist, pdist
+from scipy.special import softmax
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods.parts.linear_models import fit_linear, squared_hinge
+
+
+class SynC(ZeroShotClassifier):
+    """Learns classifiers of phantom classes, of which those of all real classes are weighted means.
+
+    A phantom class has a place among the descriptions and a linear classifier. The classifier of a real class is
+    the mean of the phantoms' ones, weighted by how near its description is to theirs. The
+    phantoms' classifiers are those that make up the classifiers of the seen classes; a new class gets its own from its
+    description alone.
+
+    Objective: one-vs-rest classifiers W (k, d) of the seen classes, with t_ic = 1 if row i is of class c, else −1::
+
+        mean_i Σ_c max(0, 1 − t_ic (w_c·x_i + b_c))² + α/2 ‖W‖²
+
+    solved by L-BFGS for all classes at once; then the phantoms V = pinv(S_sim) W, with S_sim (k, k) the weights
+    s_cr = exp(−δ²(a_c, a_r)/σ²) / Σ_r exp(−δ²(a_c, a_r)/σ²), where δ is the distance of descriptions divided by its
+    median over the seen classes. The phantoms stand at the descriptions of the seen classes.
+
+    Score: x·w_c + b_c, with w_c = Σ_r s_cr v_r and b_c likewise. (For a seen class, these are the learned ones.)
+
+    Parameters
+    ----------
+    penalty : float
+        α, the weight of the squared norm of the classifiers.
+    kernel_width : float
+        σ, in units of the median distance. The wider, the more phantoms have a say.
+    feature_scaling, attribute_scaling : {None, "unit", "standard"}
+        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+
+    Attributes
+    ----------
+    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
+    descriptions_ (k, a) : of the seen classes, where the phantoms stand
+    median_distance_ : float, of the seen classes' descriptions
+    phantoms_ (k, d + 1) : V, the intercept in the last column
+
+    Differences from the paper: the classifiers of the seen classes are learned first and taken apart afterwards (as
+    many phantoms as seen classes make this exact), instead of V in one problem.
+
+    Reference: S. Changpinyo et al., Synthesized Classifiers for Zero-Shot Learning, CVPR 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from firstsight.methods import SynC
+    >>> rng = np.random.default_rng(0)
+    >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
+    >>> model = SynC().fit(X, y, descriptions)
+    >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])
+    array([5])
+    """
+
+    space = "latent"
+    reference = "Changpinyo et al., Synthesized Classifiers for Zero-Shot Learning, CVPR 2016"
+    grid: ClassVar[dict[str, list[Any]]] = {"penalty": [3e-4, 1e-3, 3e-3], "kernel_width": [1.0, 1.4, 2.0]}
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "penalty": [Interval(Real, 0, None, closed="neither")],
+        "kernel_width": [Interval(Real, 0, None, closed="neither")],
+        "feature_scaling": [StrOptions({"unit", "standard"}), None],
+        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
+    }
+
+    def __init__(self, *, penalty=1e-3, kernel_width=1.4, feature_scaling="unit", attribute_scaling="unit"):
+        self.penalty = penalty
+        self.kernel_width = kernel_width
+        self.feature_scaling = feature_scaling
+        self.attribute_scaling = attribute_scaling
+
+    def _fit(self, X, y, S):
+        self.descriptions_ = S
+        self.median_distance_ = float(np.median(pdist(S))) or 1.0
+        signs = (2 * np.eye(len(S)) - 1).astype(X.dtype)  # (k, k)
+        W, b = fit_linear(X, squared_hinge(signs[y]), len(S), self.penalty)  # (d, k), (k,)
+        self.phantoms_ = (pinv(self._similarities(S)) @ np.vstack([W, b]).T).astype(X.dtype)
+
+    def _embed_classes(self, A):
+        return (self._similarities(A) @ self.phantoms_).astype(A.dtype)  # (k, d + 1)
+
+    def _scores(self, X, E, seen):
+        return X @ E[:, :-1].T + E[:, -1]  # (n, k)
+
+    def _similarities(self, A: np.ndarray) -> np.ndarray:
+        """S_sim: how much each phantom has to say about each row of A; every row sums to one."""
+        distances = cdist(A, self.descriptions_) / self.median_distance_
+        return softmax(-((distances / self.kernel_width) ** 2), axis=1)
