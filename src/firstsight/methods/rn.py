@@ -150,7 +150,7 @@ class RN(ZeroShotClassifier):
             of_row, of_class = row_part(weights, rows[batch]), class_part(weights, A[present])
             same = torch.eye(len(present))[own]  # (b, c)
             error = (relation_logits(weights, of_row, of_class).sigmoid() - same).square()
-            return (error * (len(present) - 1) ** (self.balance * same)).mean()
+            return (error * max(len(present) - 1, 1) ** (self.balance * same)).mean()
 
         self.history_ = train(
             weights.values(),
