@@ -68,10 +68,7 @@ def test_a_large_weight_brings_visual_cosines_closer_to_those_of_descriptions(ta
         model = PSR(**SMALL, relation=relation, reconstruction=0, penalty=0).fit(task.X, task.y, task.table)
         scaled = model._scale_features(task.X)
         means = np.stack([scaled[task.y == c].mean(axis=0) for c in task.seen])
-        S = task.A[:20] / np.linalg.norm(task.A[:20], axis=1, keepdims=True)
-        S = (
-            S if model.attribute_scaling == "unit" else (task.A[:20] - task.A[:20].mean(0)) / task.A[:20].std(0)
-        ).astype(np.float32)
+        S = (task.A[:20] / np.linalg.norm(task.A[:20], axis=1, keepdims=True)).astype(np.float32)
         placed = model._embed_classes(S)
         A, centre = torch.from_numpy(S - S.mean(axis=0)), scaled.mean(axis=0)
         unit = torch.nn.functional.normalize

@@ -177,7 +177,8 @@ class CMT(ZeroShotClassifier):
         if self.novelty == "gaussian":
             squared = np.square(mapped - S[y]).sum(axis=1)
             radii = [np.quantile(squared[y == c], 1 - self.novel_share) for c in range(len(S))]
-            self.seen_attributes_, self.radii_ = S, np.array(radii, dtype=X.dtype)
+            # A training row on the surface of its ball lies inside, however a later product is rounded.
+            self.seen_attributes_, self.radii_ = S, np.array(radii, dtype=X.dtype) * X.dtype.type(1 + 1e-4)
         else:
             self.mapped_ = mapped
             self.spreads_, factors = self._outlier_factors()

@@ -32,7 +32,7 @@ class RN(ZeroShotClassifier):
 
         mean_{i,c} w_ic (g(f(a_c), x_i) − [c = y_i])² + λ ‖θ‖²,    w_ic = (m − 1)^β if c = y_i, else 1
 
-        f(a) = relu(W₂ relu(W₁ a + b₁) + b₂),  g(f, x) = σ(v · relu(W_r [f; x] + b_r) + b)
+        f(a) = relu(W₂ relu(γ W₁ a + b₁) + b₂),  g(f, x) = σ(v · relu(W_r [f; x] + b_r) + b)
 
     solved by Adam. W_r [f; x] = W_a f + W_x x: a batch costs one product for its rows and one for its classes;
     only their sum, the relu and v meet every pair.
@@ -41,6 +41,8 @@ class RN(ZeroShotClassifier):
 
     Parameters
     ----------
+    attribute_gain : float
+        Scale of descriptions at the input of f: γ = attribute_gain · √(3a) / mean_c ‖a_c‖.
     attribute_hidden, embedding_dim : int
         Units of the two layers of f.
     relation_hidden : int
@@ -65,11 +67,13 @@ class RN(ZeroShotClassifier):
     classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
     weights_ : dict of arrays: attribute.0.weight (attribute_hidden, a), attribute.1.weight (embedding_dim, …),
         relation.description W_a, relation.feature W_x, relation.bias, output.weight v, output.bias, …
+    gain_ : γ
     history_ : list of the mean loss of every epoch
 
-    Differences from the paper: pairs that belong together weigh as much as all others (w_ic). With equal
-    weights, 1 pair in m is positive, the constant g = 1/m is nearly optimal, and training was seen to
-    stay there unless it takes very many very small steps (the paper's rate is 1e-5). DIFF
+    Differences from the paper: one pair in m belongs together, so the constant g = 1/m is nearly optimal, and
+    training was seen to stay there unless it takes very many very small steps (the paper's rate is 1e-5). Three
+    things lead away from it: b starts at this constant, pairs that belong together weigh more (β), and descriptions
+    are enlarged (γ), without which they are faint beside the features. The learning rate fades to zero.
 
     Reference: F. Sung et al., Learning to Compare: Relation Network for Few-Shot Learning, CVPR 2018.
 
@@ -89,10 +93,17 @@ class RN(ZeroShotClassifier):
 
     space = "latent"
     reference = "Sung et al., Learning to Compare: Relation Network for Few-Shot Learning, CVPR 2018"
-    grid: ClassVar[dict[str, list[Any]]] = {}
+    grid: ClassVar[dict[str, list[Any]]] = {"attribute_gain": [1.0, 2.0, 4.0], "balance": [0.0, 0.25, 0.5]}
+    quick: ClassVar[dict[str, Any]] = {
+        "attribute_hidden": 32,
+        "embedding_dim": 32,
+        "relation_hidden": 64,
+        "learning_rate": 1e-2,
+    }
 
     _dtypes = (np.float32,)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "attribute_gain": [Interval(Real, 0, None, closed="neither")],
         "attribute_hidden": [Interval(Integral, 1, None, closed="left")],
         "embedding_dim": [Interval(Integral, 1, None, closed="left")],
         "relation_hidden": [Interval(Integral, 1, None, closed="left")],
@@ -110,19 +121,21 @@ class RN(ZeroShotClassifier):
     def __init__(
         self,
         *,
+        attribute_gain=2.0,
         attribute_hidden=1024,
         embedding_dim=2048,
         relation_hidden=1200,
-        balance=1.0,
+        balance=0.25,
         penalty=1e-5,
-        learning_rate=1e-4,
-        epochs=10,
+        learning_rate=3e-4,
+        epochs=15,
         batch_size=32,
-        feature_scaling=None,
+        feature_scaling="standard",
         attribute_scaling="unit",
         verbose=False,
         random_state=None,
     ):
+        self.attribute_gain = attribute_gain
         self.attribute_hidden = attribute_hidden
         self.embedding_dim = embedding_dim
         self.relation_hidden = relation_hidden
@@ -147,7 +160,10 @@ class RN(ZeroShotClassifier):
         # The best constant, so that the first steps need not silence the hidden units to get there.
         rivals = max(min(self.batch_size, len(S)) - 1, 1)
         weights["output.bias"].fill_((self.balance - 1) * math.log(rivals))
-        rows, labels, A = as_tensor(X), torch.from_numpy(y), as_tensor(S)
+        # A hidden unit of f starts with a variance of attribute_gain², whatever the scale of descriptions.
+        length = float(np.linalg.norm(S, axis=1).mean())
+        self.gain_ = self.attribute_gain * (3 * S.shape[1]) ** 0.5 / (length or 1.0)
+        rows, labels, A = as_tensor(X), torch.from_numpy(y), as_tensor(S) * self.gain_
 
         def loss(batch):
             present, own = labels[batch].unique(return_inverse=True)
@@ -172,7 +188,7 @@ class RN(ZeroShotClassifier):
         self.weights_ = {name: weight.detach().numpy() for name, weight in weights.items()}
 
     def _embed_classes(self, A):
-        return class_part(self._weights(), as_tensor(A))  # (k, h)
+        return class_part(self._weights(), as_tensor(A) * self.gain_)  # (k, h)
 
     def _scores(self, X, E, seen):
         weights = self._weights()
