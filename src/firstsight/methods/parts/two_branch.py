@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, linear, relu
+from torch.nn.functional import cross_entropy, linear, relu_
 
 from firstsight.methods.parts.tensors import linear as new_layer
 
 VISUAL = ("visual.weight", "visual.bias", "classifier.weight", "classifier.bias")
 SEMANTIC = ("semantic.0.weight", "semantic.0.bias", "semantic.1.weight", "semantic.1.bias")
-# Rows embedded at once when class means are taken or a pool is predicted: large enough for the matrix
-# product, small enough to stay out of the way.
-BLOCK = 4096
+# Rows embedded at once when class means are taken or a pool is predicted: enough for the matrix product, and so few
+# that their memory is used again instead of being asked of the system for every block (a tenth of an iteration).
+BLOCK = 1024
 
 
 class TwoBranch:
@@ -66,11 +66,11 @@ class TwoBranch:
                 group["lr"] = learning_rate
 
     def visual(self, X: Tensor) -> Tensor:
-        return relu(linear(X, self.weights["visual.weight"], self.weights["visual.bias"]))
+        return relu_(linear(X, self.weights["visual.weight"], self.weights["visual.bias"]))
 
     def semantic(self, A: Tensor) -> Tensor:
-        hidden = relu(linear(A, self.weights["semantic.0.weight"], self.weights["semantic.0.bias"]))
-        return relu(linear(hidden, self.weights["semantic.1.weight"], self.weights["semantic.1.bias"]))
+        hidden = relu_(linear(A, self.weights["semantic.0.weight"], self.weights["semantic.0.bias"]))
+        return relu_(linear(hidden, self.weights["semantic.1.weight"], self.weights["semantic.1.bias"]))
 
     def visual_loss(self, X: Tensor, y: Tensor, targets: Tensor, absent: Tensor | None) -> tuple[Tensor, Tensor]:
         """Eq. 4 without λ and η: mean squared distance to the class's ψ (summed over dimensions), cross-entropy.
