@@ -124,7 +124,8 @@ def main() -> None:
     print(f"{'shape':6} {'products':>9} {'ours':>9} {'literal':>9}   ours/products  ours/literal")
     for name, shape in SHAPES.items():
         data = make(shape)
-        candidates = {f.__name__: f(*data, settings) for f in (bare_products, ours, literal)}
+        candidates = {f.__name__: f(*data, settings) for f in (bare_products, ours)}
+        candidates["literal"] = literal(*data, PRESETS["paper"])
         seconds = in_turns(candidates, arguments.turns)
         bare, own, plain = np.median(seconds, axis=0)
         above, below = np.median(seconds[:, 1] / seconds[:, 0]), np.median(seconds[:, 1] / seconds[:, 2])

@@ -101,10 +101,12 @@ def test_a_cosine_schedule_fades_the_learning_rate_to_nothing(task, monkeypatch)
     from firstsight.methods.parts.two_branch import TwoBranch
 
     rates = []
-    original = TwoBranch.set_learning_rate
-    monkeypatch.setattr(TwoBranch, "set_learning_rate", lambda net, r: (rates.append(r), original(net, r)))
-    DeepEmbedding(**{**QUICK, "schedule": "cosine", "iterations": 4}).fit(task.X, task.y, task.table)
-    np.testing.assert_allclose(rates, 1e-2 * 0.5 * (1 + np.cos(np.pi * np.arange(4) / 4)))
+    original = TwoBranch.set_learning_rates
+    monkeypatch.setattr(TwoBranch, "set_learning_rates", lambda net, *r: (rates.append(r), original(net, *r)))
+    settings = {**QUICK, "schedule": "cosine", "iterations": 4, "semantic_rate": 2}
+    DeepEmbedding(**settings).fit(task.X, task.y, task.table)
+    visual = 1e-2 * 0.5 * (1 + np.cos(np.pi * np.arange(4) / 4))
+    np.testing.assert_allclose(rates, np.stack([visual, 2 * visual], axis=1))
 
 
 def test_descriptions_scaled_by_a_constant_give_the_same_model(fitted, task):

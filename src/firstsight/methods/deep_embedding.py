@@ -31,11 +31,12 @@ PRESETS: dict[str, dict[str, Any]] = {
         "embedding_dim": 1024,
         "separation": 300.0,
         "penalty": 1e-3,
-        "learning_rate": 3e-4,
+        "learning_rate": 4e-4,
         "schedule": "cosine",
         "iterations": 50,
-        "batch_size": 128,
-        "semantic_steps": 50,
+        "batch_size": 256,
+        "semantic_steps": 15,
+        "semantic_rate": 3.0,
         "rounds": 10,
         "round_iterations": 10,
         "selection": 0.1,
@@ -49,12 +50,13 @@ PRESETS: dict[str, dict[str, Any]] = {
         "iterations": 50,
         "batch_size": 128,
         "semantic_steps": 50,
+        "semantic_rate": 1.0,
         "rounds": 10,
         "round_iterations": 50,
         "selection": 40,
     },
 }
-PRESETS["fast"] = {**PRESETS["validated"], "learning_rate": 5e-4, "iterations": 15}
+PRESETS["fast"] = {**PRESETS["validated"], "learning_rate": 7e-4, "iterations": 15}
 
 
 class DeepEmbedding(ZeroShotClassifier):
@@ -91,8 +93,13 @@ class DeepEmbedding(ZeroShotClassifier):
     iterations : int
         T, the outer iterations.
     batch_size : int
+        Rows per step of (a). Left to the preset, it is at most a sixteenth of the rows, so that a pass over a small
+        data set has steps enough.
     semantic_steps : int
         Adam steps for ψ in each outer iteration.
+    semantic_rate : float
+        Learning rate of ψ as a multiple of `learning_rate`. Class means carry no sampling noise, so ψ can take
+        a few long steps where φ takes many short ones.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
         Scaling of rows and of descriptions, fitted on the training rows and seen classes.
     checkpoint : path or None
@@ -138,6 +145,7 @@ class DeepEmbedding(ZeroShotClassifier):
         "learning_rate": 1e-2,
         "iterations": 8,
         "semantic_steps": 10,
+        "semantic_rate": 1.0,
     }
 
     _dtypes = (np.float32,)
@@ -151,6 +159,7 @@ class DeepEmbedding(ZeroShotClassifier):
         "iterations": [Interval(Integral, 1, None, closed="left"), None],
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
         "semantic_steps": [Interval(Integral, 1, None, closed="left"), None],
+        "semantic_rate": [Interval(Real, 0, None, closed="neither"), None],
         "feature_scaling": [StrOptions({"unit", "standard"}), None],
         "attribute_scaling": [StrOptions({"unit", "standard"}), None],
         "checkpoint": [str, os.PathLike, None],
@@ -170,6 +179,7 @@ class DeepEmbedding(ZeroShotClassifier):
         iterations=None,
         batch_size=None,
         semantic_steps=None,
+        semantic_rate=None,
         feature_scaling=None,
         attribute_scaling="unit",
         checkpoint=None,
@@ -185,6 +195,7 @@ class DeepEmbedding(ZeroShotClassifier):
         self.iterations = iterations
         self.batch_size = batch_size
         self.semantic_steps = semantic_steps
+        self.semantic_rate = semantic_rate
         self.feature_scaling = feature_scaling
         self.attribute_scaling = attribute_scaling
         self.checkpoint = checkpoint
@@ -204,7 +215,7 @@ class DeepEmbedding(ZeroShotClassifier):
         return self._embed_classes(scale(self.attribute_scaling, self.attribute_scaler_, A)).numpy()
 
     def _fit(self, X, y, S):
-        settings = self._settings()
+        settings = self._settings(len(X))
         rows, labels, A = as_tensor(X), torch.from_numpy(y), as_tensor(S)
         with progress(type(self).__name__, settings["iterations"], self.verbose) as show:
             training = self._begin(settings, show, X, y, S)
@@ -220,10 +231,13 @@ class DeepEmbedding(ZeroShotClassifier):
     def _scores(self, X, E, seen):
         return self._net().squared_distances(as_tensor(X), E).neg_().numpy()
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self, n_rows: int) -> dict[str, Any]:
         """Every parameter that a preset knows: as given, else as the preset says."""
         given = self.get_params()
-        return {k: v if given[k] is None else given[k] for k, v in PRESETS[self.preset].items() if k in given}
+        settings = {k: v if given[k] is None else given[k] for k, v in PRESETS[self.preset].items() if k in given}
+        if self.batch_size is None:
+            settings["batch_size"] = min(settings["batch_size"], max(16, n_rows // 16))
+        return settings
 
     def _begin(self, settings, show, X, y, S, *more) -> AlternatingTraining:
         checkpoint = None

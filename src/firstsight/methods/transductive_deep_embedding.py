@@ -46,7 +46,7 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
         M₀ as a number of rows per class (the paper's), or, as a fraction below 1, that share of the mean number of rows
         *predicted* as an unseen class; M grows in proportion to the round and is the same for every class.
     preset, embedding_dim, separation, penalty, learning_rate, schedule, iterations, batch_size, semantic_steps,
-    feature_scaling, attribute_scaling, checkpoint, verbose, random_state :
+    semantic_rate, feature_scaling, attribute_scaling, checkpoint, verbose, random_state :
         As in `DeepEmbedding`.
 
     Attributes
@@ -106,6 +106,7 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
         iterations=None,
         batch_size=None,
         semantic_steps=None,
+        semantic_rate=None,
         feature_scaling=None,
         attribute_scaling="unit",
         checkpoint=None,
@@ -122,6 +123,7 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
             iterations=iterations,
             batch_size=batch_size,
             semantic_steps=semantic_steps,
+            semantic_rate=semantic_rate,
             feature_scaling=feature_scaling,
             attribute_scaling=attribute_scaling,
             checkpoint=checkpoint,
@@ -134,7 +136,7 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
         self.selection = selection
 
     def _fit(self, X, y, S, pool, U):  # type: ignore[override]
-        settings = {**self._settings(), "setting": self.setting}
+        settings = {**self._settings(len(X)), "setting": self.setting}
         # Without a pool there is nothing to select: Algorithm 2 is then Algorithm 1.
         rounds = settings["rounds"] if len(pool) else 1
         n, seen, classes = len(X), len(S), len(S) + len(U)

@@ -78,7 +78,8 @@ def test_adams_weight_decay_is_the_gradient_of_the_penalty(problem):
     norm = sum(net.weights[name].square().sum() for name in VISUAL)
     full = regression + separation * classification + penalty * norm
     gradients = torch.autograd.grad(full, [net.weights[name] for name in VISUAL])
-    net.start(rate, penalty)
+    net.start(penalty)
+    net.set_learning_rates(rate, 0)
     net.visual_pass(X.__getitem__, y, A, separation, len(X), torch.Generator().manual_seed(1))
     for name, gradient in zip(VISUAL, gradients, strict=True):
         clear = gradient.abs() > 1e-4
@@ -91,7 +92,8 @@ def test_adams_weight_decay_is_the_gradient_of_the_penalty(problem):
 def test_the_semantic_pass_leaves_the_visual_branch_alone(problem):
     net, X, y, A = problem
     before = {name: net.weights[name].detach().clone() for name in VISUAL}
-    net.start(1e-2, 0.0)
+    net.start(0.0)
+    net.set_learning_rates(0, 1e-2)
     first = net.semantic_pass(X.__getitem__, y, A, 1)
     assert net.semantic_pass(X.__getitem__, y, A, 60) < first
     assert all(torch.equal(net.weights[name], before[name]) for name in VISUAL)

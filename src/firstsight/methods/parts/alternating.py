@@ -42,12 +42,13 @@ class AlternatingTraining:
         """One round: iterations of (a) the visual and (b) the semantic problem, from wherever this one stands."""
         settings, net = self.settings, self.net
         if self.iteration == 0:
-            net.start(settings["learning_rate"], settings["penalty"])
+            net.start(settings["penalty"])
         while self.iteration < iterations:
             began = time.perf_counter()
+            rate = settings["learning_rate"]
             if settings["schedule"] == "cosine":
-                fade = 0.5 * (1 + math.cos(math.pi * self.iteration / iterations))
-                net.set_learning_rate(settings["learning_rate"] * fade)
+                rate *= 0.5 * (1 + math.cos(math.pi * self.iteration / iterations))
+            net.set_learning_rates(rate, rate * settings["semantic_rate"])
             regression, classification = net.visual_pass(
                 rows, y, A, settings["separation"], settings["batch_size"], self.generator, absent
             )
@@ -81,7 +82,7 @@ class AlternatingTraining:
 
     def _resume(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         self.net = TwoBranch({k.removeprefix("weights/"): v for k, v in tensors.items() if k.startswith("weights/")})
-        self.net.start(self.settings["learning_rate"], self.settings["penalty"])
+        self.net.start(self.settings["penalty"])
         self.net.restore_optimizers(tensors)
         self.generator.set_state(tensors["generator"].to(torch.uint8))
         self.kept = {k.removeprefix("kept/"): v for k, v in tensors.items() if k.startswith("kept/")}

@@ -53,17 +53,17 @@ class TwoBranch:
             self.weights["classifier.weight"] = torch.cat([weight, new_weight]).requires_grad_(True)
             self.weights["classifier.bias"] = torch.cat([bias, new_bias]).requires_grad_(True)
 
-    def start(self, learning_rate: float, penalty: float) -> None:
+    def start(self, penalty: float) -> None:
         """New optimisers. η‖θ‖² has the gradient 2ηθ, which is Adam's (coupled) weight decay of 2η."""
         for branch, names in (("visual", VISUAL), ("semantic", SEMANTIC)):
             self.optimizers[branch] = torch.optim.Adam(
-                [self.weights[n] for n in names], lr=learning_rate, weight_decay=2 * penalty, fused=True
+                [self.weights[n] for n in names], weight_decay=2 * penalty, fused=True
             )
 
-    def set_learning_rate(self, learning_rate: float) -> None:
-        for optimizer in self.optimizers.values():
-            for group in optimizer.param_groups:
-                group["lr"] = learning_rate
+    def set_learning_rates(self, visual: float, semantic: float) -> None:
+        for branch, rate in (("visual", visual), ("semantic", semantic)):
+            for group in self.optimizers[branch].param_groups:
+                group["lr"] = rate
 
     def visual(self, X: Tensor) -> Tensor:
         return relu_(linear(X, self.weights["visual.weight"], self.weights["visual.bias"]))
