@@ -1,4 +1,4 @@
-"""Writing files so that a full disk or a killed process never leaves half of one."""
+"""Writing files so that a full disk or a killed process never leaves half of one, and where caches live."""
 
 from __future__ import annotations
 
@@ -46,6 +46,17 @@ def write_atomically(path: str | Path, content: str | bytes | Callable[[Path], o
             temporary.write_text(content, encoding="utf-8")
         else:
             temporary.write_bytes(content)
+
+
+def cache_folder() -> Path:
+    """`$FIRSTSIGHT_CACHE`, else the user's cache folder."""
+    if chosen := os.environ.get("FIRSTSIGHT_CACHE"):
+        return Path(chosen)
+    try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # containers run users without a home
+        home = Path(tempfile.gettempdir())
+    return home / "firstsight"
 
 
 def _umask() -> int:

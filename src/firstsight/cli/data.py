@@ -1,17 +1,21 @@
-"""`firstsight data …`: look at a data set before trusting it."""
+"""`firstsight data …`: look at a data set before trusting it, and make one of your own."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
-from firstsight.cli.options import Data, Features
+from firstsight.cli.options import Data, Features, Seed
+from firstsight.errors import BadInput
 
 app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
 def data() -> None:
-    """Look at data sets."""
+    """Look at data sets, and make your own."""
 
 
 @app.command()
@@ -38,3 +42,51 @@ def check(path: Data, features: Features = None) -> None:
     console.print(", ".join(f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts.items()))
     if not report.ok:
         raise typer.Exit(1)
+
+
+@app.command()
+def make(
+    samples: Annotated[
+        Path, typer.Argument(metavar="FEATURES", help="What `firstsight embed` wrote, or a .csv with a column class.")
+    ],
+    classes: Annotated[Path, typer.Option(help="A table that `firstsight describe` wrote: a row per class.")],
+    out: Annotated[Path, typer.Option(help="The folder to write.")],
+    unseen: Annotated[
+        str, typer.Option(help="The unseen classes: names with commas between them, or a share to draw.")
+    ] = "0.25",
+    held_out: Annotated[float, typer.Option(help="The share of each seen class's rows to test on.")] = 0.2,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            help="The feature file's name; other people's code may insist on res101. Left out: the backbone's."
+        ),
+    ] = None,
+    seed: Seed = 0,
+) -> None:
+    """Write features and descriptions as a folder in the xlsa17 layout with proposed splits.
+
+    Anybody's zero-shot code reads att_splits.mat and the feature file; so do `firstsight fit` and `evaluate`.
+    """
+    from firstsight.cli.embed import say
+    from firstsight.data import read_descriptions
+    from firstsight.data.feature_files import read_feature_file
+    from firstsight.data.make import propose_splits, write_xlsa17
+
+    found = read_feature_file(samples)
+    if found.labels is None:
+        raise BadInput(f"{samples} says nothing about classes; embed a folder with one sub-folder per class.")
+    try:
+        chosen: list[str] | float = float(unseen)
+    except ValueError:
+        chosen = [name.strip() for name in unseen.split(",") if name.strip()]
+    proposal = propose_splits(
+        out.name, found.features, found.labels, read_descriptions(classes), chosen, held_out, found.names, seed
+    )
+    write_xlsa17(out, proposal, features or (found.backbone or {}).get("name") or "features")
+    data = proposal.dataset
+    if proposal.without_rows:
+        say(f"Left out {len(proposal.without_rows)} classes without samples, {proposal.without_rows[0]!r} for one.")
+    say(
+        f"{len(data.seen_classes)} seen and {len(data.unseen_classes)} unseen classes; {len(data.train)} rows to train "
+        f"on, {len(data.test_seen)} and {len(data.test_unseen)} to test; saved to {out}."
+    )

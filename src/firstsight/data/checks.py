@@ -86,13 +86,17 @@ def check_descriptions(attributes: np.ndarray, class_names: Sequence[str]) -> No
 
 
 def check_parts(
-    parts: Mapping[str, np.ndarray], labels: np.ndarray, class_names: Sequence[str], numbered_from: int = 0
+    parts: Mapping[str, np.ndarray],
+    labels: np.ndarray,
+    class_names: Sequence[str],
+    numbered_from: int = 0,
+    needed: Sequence[str] = ("train", "test_unseen"),
 ) -> None:
     """The three sets of rows are in range, disjoint, and disjoint in classes where zero-shot demands it."""
     for part, rows in parts.items():
         check_range(part, rows, len(labels), "rows", numbered_from)
         check_range("labels", labels[rows], len(class_names), "classes", numbered_from)
-        if part != "test_seen" and rows.size == 0:
+        if part in needed and rows.size == 0:
             raise BadInput(f"`{part}` has no rows; a zero-shot data set needs at least one.")
         values, counts = np.unique(rows, return_counts=True)
         if values.size < rows.size:

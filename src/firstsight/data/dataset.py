@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -42,6 +42,8 @@ class ZeroShotDataset:
     >>> print(y, toy.seen_classes)
     ['okapi'] ('ox',)
     """
+
+    _needed: ClassVar[tuple[str, ...]] = ("train", "test_unseen")  # parts that must not be empty
 
     name: str
     features: np.ndarray
@@ -91,7 +93,7 @@ class ZeroShotDataset:
                 )
         checks.check_descriptions(self.class_attributes, self.class_names)
         parts = {part: getattr(self, part) for part in PARTS}
-        checks.check_parts(parts, self.labels, self.class_names)
+        checks.check_parts(parts, self.labels, self.class_names, needed=self._needed)
         for rows in parts.values():
             checks.check_finite(self.features, rows)
 

@@ -7,8 +7,6 @@ parts. The pictures are made on the spot in seconds: nothing is downloaded.
 from __future__ import annotations
 
 import contextlib
-import os
-import tempfile
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
@@ -20,7 +18,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from firstsight.data.dataset import ZeroShotDataset
 from firstsight.errors import CannotWrite, FirstsightError
-from firstsight.files import write_atomically
+from firstsight.files import cache_folder, write_atomically
 
 # Raise it with every change that moves a pixel, a feature or a split: old cache files are then left alone.
 VERSION = 1
@@ -222,17 +220,6 @@ def oriented_gradients(images: np.ndarray, at_once: int = 256) -> np.ndarray:
 
 
 # --- cache -----------------------------------------------------------------------------------------------
-
-
-def cache_folder() -> Path:
-    """`$FIRSTSIGHT_CACHE`, else the user's cache folder."""
-    if chosen := os.environ.get("FIRSTSIGHT_CACHE"):
-        return Path(chosen)
-    try:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    except RuntimeError:  # containers run users without a home
-        home = Path(tempfile.gettempdir())
-    return home / "firstsight"
 
 
 def _cache_file() -> Path:

@@ -30,7 +30,7 @@ def read_npz(path: str | Path) -> ZeroShotDataset:
 def read_raw_npz(path: str | Path) -> RawDataset:
     """As `read_npz`, unjudged."""
     path = Path(path)
-    found = _arrays(path, (*_NEEDED, *_OPTIONAL))
+    found = read_arrays(path, (*_NEEDED, *_OPTIONAL))
     missing = [key for key in _NEEDED if key not in found]
     if missing:
         raise BadInput(f"{path} lacks {', '.join(missing)}; read_npz says which keys there must be.")
@@ -50,7 +50,7 @@ def read_raw_npz(path: str | Path) -> RawDataset:
 
 def read_feature_arrays(path: Path) -> tuple[np.ndarray, list]:
     """Features (n, d) and names of the rows of an .npy matrix or an .npz file with the key `features`."""
-    found = _arrays(path, ("features", "sample_names"))
+    found = read_arrays(path, ("features", "sample_names"))
     if "features" not in found:
         raise BadInput(f"{path} lacks the key 'features'; save the rows to predict under it.")
     X = checks.as_float32("features", found["features"])
@@ -58,7 +58,7 @@ def read_feature_arrays(path: Path) -> tuple[np.ndarray, list]:
     return X, list(range(len(X)) if names is None else names)
 
 
-def _arrays(path: Path, keys: tuple[str, ...]) -> dict[str, np.ndarray]:
+def read_arrays(path: Path, keys: tuple[str, ...]) -> dict[str, np.ndarray]:
     """The named arrays of an .npz file that are there; the one array of an .npy file is its `features`."""
     try:
         file = np.load(path, allow_pickle=False)

@@ -48,6 +48,15 @@ def read_features(path: str | Path) -> tuple[np.ndarray, list]:
     return _numbers(path, table), names
 
 
+def read_classes_of_samples(path: str | Path) -> list[str] | None:
+    """Column `class` of a table of samples; None if there is none."""
+    path = Path(path)
+    if path.suffix not in _SUFFIXES:
+        return None
+    table = _read(path, {"class", "sample", "split"}, or_first=False)
+    return _strings(path, table["class"]) if "class" in table else None
+
+
 def read_descriptions(path: str | Path) -> pd.DataFrame:
     """A table of classes (.csv or .parquet) indexed by class: column `class`, or else the first one."""
     path = Path(path)

@@ -1,0 +1,142 @@
+"""Tables of classes as people write them: an empty one to fill in, and a filled one as numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firstsight.errors import BadInput, UnreadableFile
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TEXT_COLUMNS = ("text", "description", "sentence")
+YES = {"yes", "y", "true", "ja", "oui", "si", "sí", "sim"}
+NO = {"no", "n", "false", "nein", "non", "nee", "não"}
+MISSING = {"", "na", "n/a", "nan", "?", "-", "–", "unknown"}
+
+
+def read_class_table(path: str | Path) -> pd.DataFrame:
+    """A .csv file as text, indexed by class (column `class`, or else the first); every class once.
+
+    Commas or semicolons stand between the cells. A file with one class a line and no heading is no table: the
+    first line must name the columns.
+    """
+    import pandas as pd
+
+    path = Path(path)
+    if path.suffix.lower() not in (".csv", ".txt"):
+        raise BadInput(f"{path} must be a .csv file; save the table as one.")
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            heading = file.readline()
+        separator = ";" if heading.count(";") > heading.count(",") else ","
+        table = pd.read_csv(path, sep=separator, dtype=str, na_filter=False, encoding="utf-8-sig")
+    except FileNotFoundError as error:
+        raise UnreadableFile(f"{path} does not exist; check the path.") from error
+    except (OSError, ValueError) as error:  # pandas' parsing errors and wrong encodings are ValueErrors
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UnreadableFile(f"{path} could not be read as a table ({reason}); save it again as CSV.") from error
+    table.columns = table.columns.str.strip()
+    key = "class" if "class" in table else table.columns[0]
+    if key != "class" and table.shape[1] == 1:
+        raise BadInput(
+            f"{path} must have a column 'class', but its only column is called {key!r}; write class as the first line."
+        )
+    names = table.pop(key).str.strip()
+    if len(names) == 0:
+        raise BadInput(f"{path} has no classes; write one per line below the heading.")
+    if (names == "").any():
+        raise BadInput(f"Column {key!r} of {path} has empty entries; fill them in.")
+    if names.duplicated().any():
+        twice = names[names.duplicated()].iloc[0]
+        raise BadInput(f"{path} describes the class {twice!r} more than once; keep one row per class.")
+    return table.set_index(pd.Index(names, name="class"))
+
+
+def empty_table(classes: Sequence[str], attributes: Sequence[str]) -> pd.DataFrame:
+    """A table to fill in: a row per class, an empty column per attribute."""
+    import pandas as pd
+
+    attributes = [name.strip() for name in attributes]
+    if not attributes or "" in attributes:
+        raise BadInput("Name the attributes with commas between them, for example: striped,hooved,eats grass.")
+    twice = [name for name in attributes if attributes.count(name) > 1]
+    if twice:
+        raise BadInput(f"The attribute {twice[0]!r} is named more than once; name it once.")
+    return pd.DataFrame("", index=pd.Index(list(classes), name="class"), columns=attributes)
+
+
+def attributes_as_numbers(table: pd.DataFrame, scale: bool = False) -> tuple[pd.DataFrame, list[str]]:
+    """A filled table of text as numbers, and what a person should know about it.
+
+    Numbers stay as they are; 85% is 0.85; yes and no (true, false, ja, nein, …) are 1 and 0; an empty cell takes the
+    mean of its column. `scale` brings every column to 0…1, from its smallest value to its largest.
+    """
+    import pandas as pd
+
+    numbers = pd.DataFrame({name: _column(str(name), table[name]) for name in table}, index=table.index)
+    notes = []
+    missing = int(numbers.isna().to_numpy().sum())
+    if missing:
+        empty = [str(name) for name in numbers if numbers[name].isna().all()]
+        if empty:
+            more = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
+            raise BadInput(f"The attribute {empty[0]!r}{more} is filled in for no class; fill it in or remove it.")
+        columns = int(numbers.isna().any().sum())
+        notes.append(
+            f"{missing} of {numbers.size} values are missing, in {columns} of {numbers.shape[1]} attributes; each took "
+            "the mean of its attribute."
+        )
+        numbers = numbers.fillna(numbers.mean())
+    low, reach = numbers.min(), numbers.max() - numbers.min()
+    if scale:
+        numbers = (numbers - low) / reach.where(reach > 0, 1)
+        notes.append("Every attribute was brought to 0…1; describe later classes on the same scale.")
+    elif (reach > 0).any() and reach.max() > 100 * reach[reach > 0].min():
+        notes.append(
+            f"{reach.idxmax()!r} spreads over {reach.max():g} and {reach[reach > 0].idxmin()!r} over "
+            f"{reach[reach > 0].min():g}, so the first drowns the second; --scale brings every attribute to 0…1."
+        )
+    constant = reach.index[reach == 0].astype(str).tolist()
+    if constant and len(numbers) > 1:
+        notes.append(f"{len(constant)} attributes are the same for every class, {constant[0]!r} for one.")
+    return numbers, notes
+
+
+def _column(name: str, cells: pd.Series) -> list[float]:
+    percent = any(cell.strip().endswith("%") for cell in cells)
+    values = []
+    for who, cell in cells.items():
+        value = _cell(cell)
+        if value is None or math.isinf(value):
+            raise BadInput(
+                f"The attribute {name!r} of class {who!r} is {cell!r}; expected a number, a percentage, yes or no, or "
+                "an empty cell: correct it."
+            )
+        if percent and "%" not in cell and abs(value) > 1:
+            raise BadInput(
+                f"The attribute {name!r} is given in percent for some classes, but is {cell!r} for {who!r}; write "
+                "% everywhere or nowhere."
+            )
+        values.append(value)
+    return values
+
+
+def _cell(cell: str) -> float | None:
+    """The number that a cell means, NaN for a missing one, None for what means nothing."""
+    word = cell.strip().lower()
+    if word in MISSING:
+        return math.nan
+    if word in YES or word in NO:
+        return float(word in YES)
+    share = word.removesuffix("%").strip()
+    if share.count(",") == 1 and "." not in share:
+        share = share.replace(",", ".")  # the decimal comma of half of the world
+    try:
+        value = float(share)
+    except ValueError:
+        return None
+    return value / 100 if word.endswith("%") else value

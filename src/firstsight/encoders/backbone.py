@@ -1,0 +1,117 @@
+"""A vision model of transformers' format: what it is (without loading it), and how its features are taken."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from firstsight.encoders.local_models import find_model, hash_files, weights_of
+from firstsight.errors import BadInput, UnreadableFile
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+DEFAULT = "microsoft/resnet-101"
+# Raise it with every change of decoding, preprocessing or pooling that moves features: old caches are left alone.
+VERSION = 1
+
+
+class Backbone:
+    """A vision model on this disk. Making one is cheap: weights are read when they are needed first."""
+
+    def __init__(self, name_or_path: str | Path = DEFAULT):
+        self.folder = find_model(name_or_path, "a backbone", DEFAULT)
+        self._loading = threading.Lock()
+        # A folder's own name says which model it is, and nothing about where it lies on this machine.
+        self.name = self.folder.resolve().name if Path(name_or_path).expanduser().is_dir() else str(name_or_path)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits that change with the weights, the architecture or the preprocessing, not the place."""
+        texts = [self.folder / name for name in ("config.json", "preprocessor_config.json", "processor_config.json")]
+        content = hash_files([*weights_of(self.folder), *(path for path in texts if path.is_file())])
+        return hashlib.sha256(f"{VERSION} {content}".encode()).hexdigest()[:32]
+
+    def prepare(self, picture: Image) -> np.ndarray:
+        """A picture → the (3, h, w) float32 array that the model looks at."""
+        with self._loading:  # threads come here together, and importing transformers takes seconds
+            processor = self._processor
+        return np.asarray(processor(picture, return_tensors="np")["pixel_values"][0], dtype=np.float32)
+
+    @cached_property
+    def _processor(self) -> Any:
+        with transformers_quietly(self.folder, "a backbone") as transformers:
+            return transformers.AutoImageProcessor.from_pretrained(
+                self.folder, backend="pil", trust_remote_code=False, local_files_only=True
+            )
+
+    def load(self) -> Any:
+        """A torch module: pictures (n, 3, h, w) → features (n, d)."""
+        import torch
+
+        with transformers_quietly(self.folder, "a backbone") as transformers:
+            model = transformers.AutoModel.from_pretrained(
+                self.folder, use_safetensors=True, trust_remote_code=False, local_files_only=True, dtype=torch.float32
+            )
+
+        class Pooled(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.model = model
+
+            def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
+                if hasattr(self.model, "get_image_features"):  # CLIP, SigLIP: the space that texts share
+                    found = self.model.get_image_features(pixel_values=pixel_values)
+                    found = getattr(found, "pooler_output", found)
+                else:
+                    out = self.model(pixel_values=pixel_values)
+                    found = getattr(out, "pooler_output", None)
+                    if found is None:  # no pooling layer: a transformer's first token stands for the picture
+                        found = out.last_hidden_state
+                        found = found[:, 0] if found.ndim == 3 else found.mean(dim=(2, 3))
+                return found.flatten(1)
+
+        return Pooled().eval()
+
+    def features_of_one(self, run: Callable[[np.ndarray], np.ndarray], pixels: np.ndarray) -> np.ndarray:
+        """Features of a first picture; a model that does not take pictures is told apart from a bug here."""
+        try:
+            return run(pixels[None])
+        except (TypeError, AttributeError, ValueError, RuntimeError) as error:
+            raise BadInput(
+                f"{self.name} is a model that cannot encode pictures alone ({type(error).__name__}: "
+                f"{str(error).splitlines()[0] if str(error) else ''}); give a vision model such as {DEFAULT}."
+            ) from error
+
+
+@contextmanager
+def transformers_quietly(folder: Path, what: str):
+    """transformers without progress bars; whatever it cannot load becomes one sentence."""
+    try:
+        import transformers
+    except ImportError as error:
+        raise BadInput(
+            "Encoding pictures needs transformers, which is not installed; pip install 'firstsight[images]'."
+        ) from error
+    level = transformers.utils.logging.get_verbosity()
+    transformers.utils.logging.set_verbosity_error()
+    bars = transformers.utils.logging.is_progress_bar_enabled()
+    transformers.utils.logging.disable_progress_bar()
+    try:
+        yield transformers
+    except Exception as error:  # configuration, weights and processors each fail in their own types
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise UnreadableFile(
+            f"{folder} could not be loaded as {what} ({reason}); restore it, or give another folder or name."
+        ) from error
+    finally:
+        transformers.utils.logging.set_verbosity(level)
+        if bars:
+            transformers.utils.logging.enable_progress_bar()

@@ -1,0 +1,128 @@
+"""What runs a backbone: PyTorch, or ONNX Runtime on a file exported once."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import logging
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from firstsight.encoders.backbone import Backbone
+from firstsight.errors import BadInput, CannotWrite, UnknownName
+from firstsight.files import cache_folder, write_atomically
+
+RUNTIMES = ("auto", "torch", "onnx")
+# Exporting a ResNet-50 takes as long as it saves on this many pictures.
+PAYS_FROM = 200
+Run = Callable[[np.ndarray], np.ndarray]  # pictures (n, 3, h, w) → features (n, d)
+
+
+def check_runtime(runtime: str) -> str:
+    """The runtime asked for, if there is such a one here."""
+    if runtime not in RUNTIMES:
+        raise UnknownName("runtime", runtime, RUNTIMES)
+    if runtime == "onnx" and not _onnx_is_installed():
+        raise BadInput("The runtime onnx is not installed; pip install 'firstsight[onnx]', or use the runtime torch.")
+    return runtime
+
+
+def open_runtime(runtime: str, backbone: Backbone, example: np.ndarray, pictures: int) -> tuple[str, Run]:
+    """Load the backbone; `example` (3, h, w) is one prepared picture. Returns the runtime taken, and what runs.
+
+    "auto" takes ONNX Runtime, which needs under two thirds of PyTorch's time (`benchmarks/embed_speed.py` measures it),
+    where the exported backbone is in the cache, or where there are `pictures` enough to repay exporting it.
+    """
+    if runtime == "auto":
+        pays = _exported(backbone, example).is_file() or pictures >= PAYS_FROM
+        if pays and _onnx_is_installed():
+            with contextlib.suppress(BadInput, CannotWrite):  # not every architecture can be exported
+                return "onnx", _onnx(backbone, example)
+        return "torch", _torch(backbone)
+    return runtime, _onnx(backbone, example) if runtime == "onnx" else _torch(backbone)
+
+
+def _onnx_is_installed() -> bool:
+    return all(importlib.util.find_spec(name) for name in ("onnxruntime", "onnx", "onnxscript"))
+
+
+def _exported(backbone: Backbone, example: np.ndarray) -> Path:
+    return cache_folder() / "backbones" / f"{backbone.fingerprint}-{'x'.join(map(str, example.shape))}.onnx"
+
+
+def _torch(backbone: Backbone) -> Run:
+    import torch
+
+    # Convolutions on a CPU are a fifth faster with the colours of a pixel side by side.
+    model = backbone.load().to(memory_format=torch.channels_last)
+
+    def run(pixels: np.ndarray) -> np.ndarray:
+        with torch.inference_mode():
+            return model(torch.from_numpy(pixels).to(memory_format=torch.channels_last)).numpy()
+
+    return run
+
+
+def _onnx(backbone: Backbone, example: np.ndarray) -> Run:
+    import onnxruntime  # type: ignore[import-untyped]
+
+    path = _exported(backbone, example)
+    if not path.is_file():
+        _export(backbone, example, path)
+    options = onnxruntime.SessionOptions()
+    if threads := os.environ.get("OMP_NUM_THREADS"):  # ONNX Runtime would take every core all the same
+        options.intra_op_num_threads = int(threads) if threads.isdigit() else 0
+    try:
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except Exception:  # a damaged file in the cache: make it anew
+        _export(backbone, example, path)
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return lambda pixels: session.run(None, {"pixel_values": pixels})[0]
+
+
+def _export(backbone: Backbone, example: np.ndarray, path: Path) -> None:
+    import torch
+
+    model = backbone.load()
+    two = torch.from_numpy(np.stack([example, example]))
+
+    def write(temporary: Path) -> None:
+        torch.onnx.export(
+            model,
+            (two,),
+            str(temporary),
+            input_names=["pixel_values"],
+            output_names=["features"],
+            dynamic_shapes={"pixel_values": {0: torch.export.Dim("pictures", min=1)}},
+            dynamo=True,
+            external_data=False,
+            verbose=False,
+        )
+
+    with _silence():
+        try:
+            write_atomically(path, write)
+        except CannotWrite:
+            raise
+        except Exception as error:  # the exporter fails in types of its own
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise BadInput(
+                f"{backbone.name} could not be exported for ONNX Runtime ({reason}); use the runtime torch."
+            ) from error
+
+
+@contextlib.contextmanager
+def _silence():
+    """The exporter talks about operators of libraries that nobody asked for."""
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(logging.NOTSET)

@@ -1,0 +1,101 @@
+"""Names or sentences → vectors, with a sentence-transformers or CLIP text model."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from firstsight.encoders.backbone import transformers_quietly
+from firstsight.encoders.local_models import find_model
+from firstsight.errors import BadInput, UnreadableFile
+
+DEFAULT = "sentence-transformers/all-MiniLM-L6-v2"
+# CLIP was trained on captions: a bare word is not what it knows.
+CLIP_PROMPT = "a photo of a {}"
+
+
+class TextEncoder:
+    """Encodes texts with a text model, given by name or as a local folder; vectors have unit length."""
+
+    def __init__(self, encoder: str | Path = DEFAULT):
+        self._folder = find_model(encoder, "a text model", DEFAULT)
+        try:
+            config = json.loads((self._folder / "config.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            config = {}
+        except (OSError, ValueError) as error:
+            raise UnreadableFile(f"{self._folder}/config.json could not be read ({error}); restore it.") from error
+        self.is_clip = "vision_config" in config and "text_config" in config
+        self.name = self._folder.resolve().name if Path(encoder).expanduser().is_dir() else str(encoder)
+
+    @property
+    def prompt(self) -> str:
+        """What a class's bare name is put into, `{}` standing for it."""
+        return CLIP_PROMPT if self.is_clip else "{}"
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        """Vectors (n, d) float32 of unit length."""
+        vectors = self._clip(list(texts)) if self.is_clip else self._sentences(list(texts))
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
+
+    def _clip(self, texts: list[str]) -> np.ndarray:
+        import torch
+
+        with transformers_quietly(self._folder, "a text model") as transformers:
+            safely = {"trust_remote_code": False, "local_files_only": True}
+            tokenizer = transformers.AutoTokenizer.from_pretrained(self._folder, **safely)
+            model = transformers.AutoModel.from_pretrained(self._folder, use_safetensors=True, **safely).eval()
+            # SigLIP was trained on texts filled up to their full length, and answers otherwise to shorter ones.
+            padding = "max_length" if "siglip" in model.config.model_type else True
+            vectors = []
+            with torch.inference_mode():
+                for start in range(0, len(texts), 64):
+                    tokens = tokenizer(texts[start : start + 64], padding=padding, truncation=True, return_tensors="pt")
+                    found = model.get_text_features(**tokens)
+                    vectors.append(getattr(found, "pooler_output", found).numpy())
+        return np.concatenate(vectors)
+
+    def _sentences(self, texts: list[str]) -> np.ndarray:
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ImportError as error:
+            raise BadInput(
+                "Encoding words needs sentence-transformers, which is not installed; pip install 'firstsight[text]'."
+            ) from error
+        self._refuse_code()
+        with transformers_quietly(self._folder, "a text model"):
+            model = SentenceTransformer(
+                str(self._folder),
+                device="cpu",
+                trust_remote_code=False,
+                local_files_only=True,
+                model_kwargs={"use_safetensors": True},
+            )
+            return np.asarray(model.encode(texts, show_progress_bar=False, convert_to_numpy=True))
+
+    def _refuse_code(self) -> None:
+        """A list of modules may name any Python class; only sentence-transformers' own are let in."""
+        path = self._folder / "modules.json"
+        if not path.is_file():
+            return
+        try:
+            types = [str(module["type"]) for module in json.loads(path.read_text(encoding="utf-8"))]
+        except (OSError, ValueError, TypeError, LookupError) as error:
+            raise UnreadableFile(f"{path} could not be read ({error}); restore the model's folder.") from error
+        strange = [name for name in types if not name.startswith("sentence_transformers.")]
+        if strange:
+            raise BadInput(f"{path} asks for the code {strange[0]!r}, which is not run; give another model.")
+
+
+def readable(name: str) -> str:
+    """A class's name as a person would say it: `014.Indigo_Bunting` is Indigo Bunting.
+
+    >>> readable("014.Indigo_Bunting")
+    'Indigo Bunting'
+    """
+    return re.sub(r"[_+\s]+", " ", re.sub(r"^\d+[._\s-]+", "", name)).strip() or name

@@ -1,0 +1,94 @@
+"""Tables as people fill them in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from firstsight.encoders.attribute_tables import attributes_as_numbers, empty_table, read_class_table
+from firstsight.errors import BadInput
+
+
+@pytest.fixture
+def table(tmp_path):
+    def write(text: str):
+        (tmp_path / "classes.csv").write_text(text, encoding="utf-8")
+        return read_class_table(tmp_path / "classes.csv")
+
+    return write
+
+
+def test_numbers_stay_as_they_are(table):
+    numbers, notes = attributes_as_numbers(table("class,a,b\nox,0,3.25\nokapi,-1,1e1\n"))
+    assert numbers.to_numpy().tolist() == [[0, 3.25], [-1, 10]]
+    assert list(numbers.index) == ["ox", "okapi"]
+    assert notes == []
+
+
+def test_percent_yes_and_no_in_several_languages(table):
+    numbers, _ = attributes_as_numbers(
+        table("class,striped,share,hooved\nzebra,yes,85%,ja\nlion,No,12.5 %,nein\nox,FALSE,0,true\n")
+    )
+    np.testing.assert_allclose(numbers.to_numpy(), [[1, 0.85, 1], [0, 0.125, 0], [0, 0, 1]])
+
+
+def test_semicolons_and_decimal_commas(table):
+    numbers, _ = attributes_as_numbers(table("class;a;b\nox;0,5;85,5%\nokapi;2;1%\n"))
+    np.testing.assert_allclose(numbers.to_numpy(), [[0.5, 0.855], [2, 0.01]])
+
+
+def test_missing_values_take_the_mean_and_are_counted(table):
+    numbers, notes = attributes_as_numbers(table("class,a,b\nox,1,2\nokapi,,4\nlion,4,n/a\n"))
+    assert numbers.to_numpy().tolist() == [[1, 2], [2.5, 4], [4, 3]]
+    assert "2 of 6 values are missing, in 2 of 2 attributes" in notes[0]
+
+
+def test_scale_brings_every_column_to_its_own_range(table):
+    text = "class,kilograms,striped,legs\nox,800,0,4\nmouse,0,0,4\nzebra,400,1,4\n"
+    numbers, notes = attributes_as_numbers(table(text), scale=True)
+    assert numbers.to_numpy().tolist() == [[1, 0, 0], [0, 0, 0], [0.5, 1, 0]]
+    assert any("same scale" in note for note in notes)
+    _, notes = attributes_as_numbers(table(text))
+    assert any("'kilograms' spreads over 800" in note and "--scale" in note for note in notes)
+    assert any("'legs'" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("class,a\nox,1\nox,2\n", "'ox' more than once"),
+        ("class,a\n,1\n", "empty entries"),
+        ("class,a\n", "no classes"),
+        ("ox\nokapi\n", "must have a column 'class'"),
+        ("class,a\nox,lots\n", "'a' of class 'ox' is 'lots'"),
+        ("class,a\nox,inf\n", "is 'inf'"),
+        ("class,a\nox,85%\nokapi,85\n", "% everywhere or nowhere"),
+        ("class,a,b\nox,1,\nokapi,2,\n", "'b' is filled in for no class"),
+        ("", "could not be read"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_sentence(text, words, table):
+    with pytest.raises(BadInput, match=words):
+        attributes_as_numbers(table(text))
+
+
+def test_an_unreadable_table_is_one_sentence(tmp_path):
+    with pytest.raises(BadInput, match="does not exist"):
+        read_class_table(tmp_path / "none.csv")
+    with pytest.raises(BadInput, match=r"must be a \.csv"):
+        read_class_table(tmp_path / "none.xlsx")
+    (tmp_path / "latin.csv").write_bytes("class\nTüpfelhyäne\n".encode("latin-1"))
+    with pytest.raises(BadInput, match="could not be read as a table"):
+        read_class_table(tmp_path / "latin.csv")
+
+
+def test_an_empty_table_has_a_cell_for_everything(tmp_path):
+    made = empty_table(["NA", "007"], ["striped", " eats grass"])
+    made.to_csv(tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_text() == "class,striped,eats grass\nNA,,\n007,,\n"
+    again = read_class_table(tmp_path / "t.csv")
+    assert list(again.index) == ["NA", "007"]
+    with pytest.raises(BadInput, match="'a' is named more than once"):
+        empty_table(["ox"], ["a", "b", "a"])
+    with pytest.raises(BadInput, match="with commas"):
+        empty_table(["ox"], ["a", ""])

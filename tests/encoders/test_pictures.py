@@ -1,0 +1,227 @@
+"""Pictures → features: the right numbers, in order, once per picture."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from firstsight.encoders import PictureEncoder, pictures
+from firstsight.encoders.cache import FeatureCache
+from firstsight.errors import BadInput, UnreadableFile
+
+
+def by_hand(folder, paths, take):
+    """What transformers' own pipeline gives, one picture at a time."""
+    import torch
+    from transformers import AutoImageProcessor, AutoModel
+
+    processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
+    model = AutoModel.from_pretrained(folder).eval()
+    with torch.no_grad():
+        rows = [
+            take(model, processor(Image.open(p).convert("RGB"), return_tensors="pt")["pixel_values"]) for p in paths
+        ]
+    return torch.stack(rows).numpy()
+
+
+@pytest.mark.parametrize(
+    ("kind", "take", "dim"),
+    [
+        ("resnet", lambda m, x: m(x).pooler_output[0, :, 0, 0], 12),
+        ("vit", lambda m, x: m(x).pooler_output[0], 16),
+        ("dinov2", lambda m, x: m(x).pooler_output[0], 16),
+        ("clip", lambda m, x: m.visual_projection(m.vision_model(x).pooler_output)[0], 10),
+        ("siglip", lambda m, x: m.vision_model(x).pooler_output[0], 16),
+    ],
+)
+def test_features_are_those_that_transformers_gives_by_hand(kind, take, dim, make_backbone, save_pictures, tmp_path):
+    folder = make_backbone(kind)
+    paths = save_pictures(tmp_path / "in", 5)
+    encoder = PictureEncoder(folder, batch_size=2, runtime="torch")
+    encoded = encoder.encode(paths)
+    assert encoded.features.shape == (5, dim)
+    assert encoded.features.dtype == np.float32
+    assert encoded.files == [str(p) for p in paths]
+    assert encoder.dim == dim
+    np.testing.assert_allclose(encoded.features, by_hand(folder, paths, take), rtol=1e-4, atol=1e-5)
+
+
+def test_a_folder_of_weights_without_a_pooling_layer_still_loads(make_backbone, save_pictures, tmp_path):
+    folder = make_backbone("vit-without-pooler")
+    assert PictureEncoder(folder).encode(save_pictures(tmp_path / "in", 2)).features.shape == (2, 16)
+
+
+@pytest.mark.parametrize("kind", ["resnet", "clip"])
+def test_pytorch_and_onnx_runtime_agree(kind, make_backbone, save_pictures, tmp_path):
+    folder = make_backbone(kind)
+    paths = save_pictures(tmp_path / "in", 5)
+    found = [PictureEncoder(folder, runtime=r, cache=False, batch_size=3).encode(paths) for r in ("torch", "onnx")]
+    assert np.abs(found[0].features).max() > 0
+    np.testing.assert_allclose(found[0].features, found[1].features, atol=1e-4)
+
+
+def test_auto_exports_the_backbone_only_where_the_pictures_are_many(
+    resnet, save_pictures, tmp_path, own_cache, monkeypatch
+):
+    few, many = save_pictures(tmp_path / "in", 2), save_pictures(tmp_path / "many", 6, seed=1)
+    monkeypatch.setattr("firstsight.encoders.runtimes.PAYS_FROM", 5)
+    PictureEncoder(resnet).encode(few)
+    assert not list(own_cache.glob("backbones/*.onnx"))
+    PictureEncoder(resnet).encode(many)
+    assert len(list(own_cache.glob("backbones/*.onnx"))) == 1
+    # Both caches are looked into, whichever runtime filled them.
+    assert PictureEncoder(resnet).encode(few + many).cached == 8
+
+    (export,) = own_cache.glob("backbones/*.onnx")
+    export.write_bytes(export.read_bytes()[:100])  # a damaged export is made anew
+    again = PictureEncoder(resnet, runtime="onnx", cache=False).encode(few).features
+    np.testing.assert_allclose(again, PictureEncoder(resnet).encode(few).features, atol=1e-4)
+
+
+def test_a_second_run_computes_nothing_and_gives_the_same(resnet, save_pictures, tmp_path, monkeypatch):
+    paths = save_pictures(tmp_path / "in", 4)
+    first = PictureEncoder(resnet).encode(paths)
+
+    def forbidden(*_):
+        raise AssertionError("the model was loaded for nothing")
+
+    monkeypatch.setattr(pictures, "open_runtime", forbidden)
+    renamed = [p.rename(p.with_name("b" + p.name)) for p in paths]  # content counts, not the name
+    again = PictureEncoder(resnet)
+    second = again.encode(renamed)
+    np.testing.assert_array_equal(first.features, second.features)
+    assert (first.cached, second.cached) == (0, 4)
+    assert again.dim == 12
+
+
+def test_a_changed_picture_is_encoded_again(resnet, save_pictures, tmp_path):
+    paths = save_pictures(tmp_path / "in", 2)
+    before = PictureEncoder(resnet).encode(paths)
+    shutil.copy(paths[0], paths[1])
+    after = PictureEncoder(resnet).encode(paths)
+    np.testing.assert_array_equal(after.features, before.features[[0, 0]])
+
+
+def test_the_fingerprint_changes_with_weights_and_preprocessing_but_not_with_the_place(resnet, make_backbone, tmp_path):
+    copy = shutil.copytree(resnet, tmp_path / "elsewhere")
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**config, "_name_or_path": "x", "transformers_version": "9"}))
+    prints = {
+        name: PictureEncoder(folder).fingerprint
+        for name, folder in {
+            "itself": resnet,
+            "copy": copy,
+            "weights": make_backbone("resnet", seed=1),
+            "preprocessing": make_backbone("resnet", mean=0.4),
+        }.items()
+    }
+    assert prints["itself"] == prints["copy"]
+    assert len(set(prints.values())) == 3
+
+
+def test_a_run_that_is_stopped_goes_on_where_it_was(resnet, save_pictures, tmp_path):
+    paths = save_pictures(tmp_path / "in", 6)
+
+    class Stopped(Exception):
+        pass
+
+    def stop(done, total):
+        assert total == 6
+        if done == 4:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        PictureEncoder(resnet, batch_size=2).encode(paths, progress=stop)
+    seen = []
+    rest = PictureEncoder(resnet, batch_size=2).encode(paths, progress=lambda done, total: seen.append(done))
+    assert rest.cached == 4
+    assert seen[-1] == 6
+    assert seen == sorted(seen)
+
+
+def test_shards_survive_damage_beside_them(tmp_path):
+    cache = FeatureCache(tmp_path)
+    keys = [bytes([i]) * 31 + b"\0" for i in (1, 2, 3)]  # a key may end in a zero byte
+    for i, key in enumerate(keys, start=1):
+        cache.put(key, np.full(4, i, dtype=np.float32))
+    cache.flush()
+    (tmp_path / "zz.npy").write_bytes(b"\x93NUMPY damaged")
+    np.save(tmp_path / "foreign.npy", np.ones(3))
+    again = FeatureCache(tmp_path)
+    assert (len(again), again.dim) == (3, 4)
+    assert [again.get(key).tolist() for key in keys] == [[i] * 4 for i in (1, 2, 3)]
+    assert again.get(bytes(32)) is None
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(resnet, save_pictures, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("FIRSTSIGHT_CACHE", str(tmp_path / "file"))
+    assert len(PictureEncoder(resnet).encode(save_pictures(tmp_path / "in", 2)).files) == 2
+
+
+def test_unreadable_pictures_are_named_and_the_others_keep_their_order(resnet, save_pictures, tmp_path):
+    paths = save_pictures(tmp_path / "in", 4, suffix=".jpg")
+    whole = PictureEncoder(resnet, cache=False).encode(paths).features
+    paths[1].write_bytes(paths[1].read_bytes()[:200])
+    paths[2].unlink()
+    (tmp_path / "in" / "empty.png").touch()
+    encoded = PictureEncoder(resnet, cache=False).encode([*paths, tmp_path / "in" / "empty.png"])
+    assert encoded.rows == [0, 3]
+    np.testing.assert_allclose(encoded.features, whole[[0, 3]], rtol=1e-4)
+    names, reasons = zip(*encoded.skipped, strict=True)
+    assert names == (str(paths[1]), str(paths[2]), str(tmp_path / "in" / "empty.png"))
+    assert "damaged" in reasons[0]
+    assert "cannot be opened" in reasons[1]
+    assert "empty" in reasons[2]
+
+
+def test_no_pictures_give_no_rows_of_the_right_width(resnet):
+    assert PictureEncoder(resnet).encode([]).features.shape == (0, 12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"backbone": "nobody/nothing"}, ["could not be downloaded", "local folder"]),
+        ({"backbone": "/no/such/folder"}, ["There is no folder /no/such/folder", "microsoft/resnet-101"]),
+        ({"backbone": "two words, no model"}, ["no folder"]),
+        ({"runtime": "onxx"}, ["'onxx'", "did you mean 'onnx'"]),
+        ({"batch_size": 0}, ["batch_size"]),
+    ],
+)
+def test_what_cannot_be_had_is_one_sentence(arguments, words, resnet):
+    with pytest.raises(BadInput) as caught:
+        PictureEncoder(**{"backbone": resnet, **arguments})
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_a_folder_that_is_no_backbone_is_one_sentence(tmp_path, resnet, save_pictures, make_backbone):
+    with pytest.raises(BadInput, match=r"no config\.json"):
+        PictureEncoder(tmp_path)
+    pickled = shutil.copytree(resnet, tmp_path / "pickled")
+    (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
+    with pytest.raises(BadInput, match="can run code"):
+        PictureEncoder(pickled)
+    broken = shutil.copytree(resnet, tmp_path / "broken")
+    (broken / "model.safetensors").write_bytes(b"nothing")
+    paths = save_pictures(tmp_path / "in", 1)
+    with pytest.raises(UnreadableFile, match="could not be loaded as a backbone"):
+        PictureEncoder(broken).encode(paths)
+    with pytest.raises(BadInput, match="cannot encode pictures"):
+        PictureEncoder(make_backbone("bert")).encode(paths)
+
+
+def test_code_that_comes_with_a_backbone_does_not_run(tmp_path, resnet, save_pictures):
+    folder = shutil.copytree(resnet, tmp_path / "evil")
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "evil", "auto_map": {"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    with pytest.raises(UnreadableFile):
+        PictureEncoder(folder).encode(save_pictures(tmp_path / "in", 1))
+    assert not (tmp_path / "ran").exists()

@@ -1,0 +1,95 @@
+"""Names and sentences → vectors, with tiny text models made on the spot."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from firstsight.encoders.words import TextEncoder, readable
+from firstsight.errors import BadInput
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "photo", "of", "ox", "okapi", "striped", "horse"]
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    """A sentence-transformers model: a tiny BERT and mean pooling."""
+    import torch
+    import transformers as t
+    from sentence_transformers import SentenceTransformer, models
+
+    folder = tmp_path_factory.mktemp("bert")
+    (folder / "vocab.txt").write_text("\n".join(WORDS))
+    torch.manual_seed(0)
+    config = t.BertConfig(
+        vocab_size=len(WORDS), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
+    )
+    t.BertModel(config).save_pretrained(folder)
+    t.BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
+    word = models.Transformer(str(folder))
+    whole = SentenceTransformer(modules=[word, models.Pooling(word.get_embedding_dimension())], device="cpu")
+    whole.save(str(folder / "whole"))
+    return folder / "whole"
+
+
+@pytest.fixture(scope="module")
+def clip(make_backbone, tmp_path_factory):
+    import transformers as t
+
+    folder = shutil.copytree(make_backbone("clip"), tmp_path_factory.mktemp("words") / "clip")
+    (folder / "vocab.txt").write_text("\n".join(WORDS))
+    t.BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
+    return folder
+
+
+def test_sentences_become_vectors_of_unit_length_that_follow_the_words(bert):
+    encoder = TextEncoder(bert)
+    vectors = encoder.encode(["a striped horse", "okapi", "a striped horse"])
+    assert vectors.shape == (3, 16)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(vectors[0], vectors[2], atol=1e-6)
+    assert np.abs(vectors[0] - vectors[1]).max() > 0.01
+    assert encoder.prompt == "{}"
+
+
+def test_clip_gives_its_projected_text_features(clip):
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    encoder = TextEncoder(clip)
+    found = encoder.encode(["a photo of a ox", "okapi"])
+    model, tokens = AutoModel.from_pretrained(clip), AutoTokenizer.from_pretrained(clip)
+    with torch.no_grad():
+        batch = tokens(["a photo of a ox", "okapi"], padding=True, return_tensors="pt")
+        pooled = model.text_model(**batch).pooler_output
+        expected = torch.nn.functional.normalize(model.text_projection(pooled)).numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert encoder.is_clip
+    assert "photo" in encoder.prompt
+
+
+def test_code_that_a_model_names_is_not_run(bert, tmp_path):
+    folder = shutil.copytree(bert, tmp_path / "evil")
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[0]["type"] = "evil.Model"
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    with pytest.raises(BadInput, match=r"evil\.Model"):
+        TextEncoder(folder).encode(["ox"])
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_name_that_cannot_be_downloaded_is_one_sentence():
+    with pytest.raises(BadInput, match=r"could not be downloaded.*local folder"):
+        TextEncoder("nobody/nothing")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("014.Indigo_Bunting", "Indigo Bunting"), ("ox", "ox"), ("polar+bear", "polar bear"), ("7", "7")]
+)
+def test_names_are_read_as_a_person_says_them(name, said):
+    assert readable(name) == said
