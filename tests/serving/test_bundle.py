@@ -96,13 +96,74 @@ def test_parameters_history_and_facts_come_back(model, tmp_path):
     assert about["method"] == "DeepEmbedding"
 
 
-def test_a_model_is_two_files_and_neither_is_a_pickle(saved):
-    assert sorted(path.name for path in saved.iterdir()) == ["arrays.safetensors", "model.json"]
+def test_a_model_is_three_files_and_none_is_a_pickle(saved):
+    assert sorted(path.name for path in saved.iterdir()) == ["README.md", "arrays.safetensors", "model.json"]
     about = json.loads((saved / "model.json").read_text(encoding="utf-8"))
     arrays = load_file(saved / "arrays.safetensors")
     assert set(arrays) >= {"weights_/visual.weight", "class_attributes_", "feature_scaler_/spread"}
     assert about["arrays_sha256"] == hashlib.sha256((saved / "arrays.safetensors").read_bytes()).hexdigest()
     assert [path.name for path in saved.parent.iterdir()] == ["model"]  # nothing is left beside it
+
+
+def test_a_model_says_what_it_was_made_with(saved):
+    about = json.loads((saved / "model.json").read_text(encoding="utf-8"))
+    assert set(about["versions"]) == {"python", "numpy", "torch"}
+    assert about["versions"]["numpy"] == np.__version__
+    assert about["calibration"] is None
+
+
+def test_a_folder_of_the_first_format_can_be_read_by_every_later_version(tmp_path):
+    """Written by hand as the first release wrote it: no versions, no calibration, no card."""
+    folder = tmp_path / "old"
+    folder.mkdir()
+    arrays = {
+        "class_attributes_": np.array([[1, 0], [0, 1], [1, 1]], dtype=np.float32),
+        "seen_code_": np.array([0, 1, -1]),
+        "weights_": np.array([[1, 0], [0, 2]], dtype=np.float32),
+    }
+    save_file(arrays, folder / "arrays.safetensors")
+    about = {
+        "format": 1,
+        "firstsight": "0.1.0",
+        "method": "ESZSL",
+        "parameters": {
+            "feature_penalty": 1.0,
+            "attribute_penalty": 1.0,
+            "feature_scaling": None,
+            "attribute_scaling": None,
+        },
+        "values": {
+            "n_features_in_": 2,
+            "described_": True,
+            "classes_": ["ox", "yak", "okapi"],
+            "feature_scaler_": {},
+            "attribute_scaler_": {},
+        },
+        "facts": {"dataset": "farm"},
+        "arrays_sha256": hashlib.sha256((folder / "arrays.safetensors").read_bytes()).hexdigest(),
+    }
+    (folder / "model.json").write_text(json.dumps(about))
+    old = bundle.load_saved(folder)
+    assert old.calibration is None
+    assert old.facts == {"dataset": "farm"}
+    # x W a: 3·1, 2·1·2 and their sum
+    assert old.model.decision_function([[3.0, 2.0]]).tolist() == [[3.0, 4.0, 7.0]]
+    assert old.model.predict([[3.0, 2.0]], classes=["ox", "yak"]).tolist() == ["yak"]
+    save(old.model, folder, old.facts)  # and written anew
+    assert load(folder).decision_function([[3.0, 2.0]]).tolist() == [[3.0, 4.0, 7.0]]
+
+
+def test_the_calibration_comes_back_with_the_model(calibrated, small, tmp_path):
+    save(calibrated.model, tmp_path / "model", {"seed": 3}, calibrated.calibration)
+    found = bundle.load_saved(tmp_path / "model")
+    assert found.calibration.to_json() == calibrated.calibration.to_json()
+    assert found.facts == {"seed": 3}
+    X, classes = small.features[:9], list(small.unseen_classes)
+    for model, calibration in ((found.model, found.calibration), (calibrated.model, calibrated.calibration)):
+        scores = model.decision_function(X, classes=classes)
+        sure = calibration.confidence(model, X, scores, np.zeros(len(classes), bool))
+        assert sure.shape == (9, 10)
+    np.testing.assert_array_equal(found.calibration.reference, calibrated.calibration.reference)
 
 
 def test_a_new_model_takes_the_place_of_the_old_one(saved, other, small):
@@ -241,6 +302,7 @@ SPOILED = {
     "parameters are a list": (lambda f: _edit(f, lambda a: a.update(parameters=[1])), "cannot be read as a model"),
     "no classes": (lambda f: _edit(f, lambda a: a["values"].pop("classes_")), "cannot be read as a model"),
     "format is a word": (lambda f: _edit(f, lambda a: a.update(format="new")), "cannot be read as a model"),
+    "calibration is a word": (lambda f: _edit(f, lambda a: a.update(calibration="good")), "cannot be read as a model"),
     "newer format": (
         lambda f: _edit(f, lambda a: a.update(format=bundle.FORMAT + 1, firstsight="9.9")),
         "firstsight 9.9, which is newer.*upgrade",

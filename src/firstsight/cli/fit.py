@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from glob import escape
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
 
@@ -34,6 +36,12 @@ def fit(
         typer.Option(help="What a transductive method's pool holds: test rows of unseen classes, or all."),
     ] = Setting.gzsl,
     seed: Seed = 0,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            help="Measure confidence and accuracy on held-out classes, too: three more fits, on fewer classes."
+        ),
+    ] = False,
 ) -> None:
     """Fit a method on the training rows and save the model.
 
@@ -44,6 +52,7 @@ def fit(
 
     from firstsight.data import load_dataset
     from firstsight.evaluation import fit_on
+    from firstsight.serving import calibrate as measure
     from firstsight.serving import save
 
     if setting == Setting.both:
@@ -64,13 +73,26 @@ def fit(
         "seed": seed,
         "parameters": plain_parameters(estimator),
         "seconds": round(time.perf_counter() - began, 2),
+        "features": sha256(dataset.features.data).hexdigest()[:16],
         "attributes": list(dataset.attribute_names or []),
     }
+    calibration = None
+    if calibrate:
+        console.print("Calibrating on held-out classes.")
+        calibration = measure(estimator, dataset, checkpoint=checkpoint, verbose=True)
     if "checkpoint" in estimator.get_params():
         estimator.set_params(checkpoint=None)  # a place on this machine is no part of the model
-    save(estimator, out, facts)
-    checkpoint.unlink(missing_ok=True)
+    save(estimator, out, facts, calibration)
+    for path in [checkpoint, *checkpoint.parent.glob(f"{escape(checkpoint.name)}.fold*")]:
+        path.unlink(missing_ok=True)
     console.print(
         f"{method} knows {len(estimator.classes_)} classes ({len(estimator.unseen_classes_)} never seen); "
         f"saved to {out}."
     )
+    if calibration is not None:
+        t1, k, ece = calibration.estimate["t1"], calibration.held_out_classes, calibration.scales["unseen"].ece
+        console.print(
+            f"Expect {100 * t1:.1f} % of samples of new classes to be named right among {k} of them (chance "
+            f"{100 / k:.1f} %), measured on held-out classes; confidence was off by {100 * (ece or 0):.1f} % on "
+            "average."
+        )

@@ -1,4 +1,14 @@
-"""A fitted model as a folder: `model.json` (what it is) and `arrays.safetensors` (its numbers). No pickle, no code."""
+"""A fitted model as a folder: `model.json` (what it is), `arrays.safetensors` (its numbers), `README.md` (its card).
+
+No pickle, no code. `model.json` holds
+
+    format, firstsight          the format's number and the version that wrote it; a later version reads it
+    versions                    of python, numpy and torch
+    method, parameters, values  the estimator: its class, what it was made with, fitted values other than arrays
+    facts                       what is known of its making: data set, hashes, seed, backbone, attribute names …
+    calibration                 null, or what turns scores into confidence (`serving.confidence`)
+    arrays_sha256               of arrays.safetensors
+"""
 
 from __future__ import annotations
 
@@ -6,8 +16,11 @@ import ctypes
 import hashlib
 import json
 import os
+import platform
 import shutil
 import tempfile
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +31,51 @@ from safetensors.numpy import load_file, save_file
 import firstsight
 from firstsight.errors import BadInput, CannotWrite, UnreadableFile
 from firstsight.methods import ZeroShotClassifier, find_method
+from firstsight.serving.card import model_card
+from firstsight.serving.confidence import Calibration
 
 FORMAT = 1
+_REFERENCE = "calibration/reference"
 
 
-def save(model: ZeroShotClassifier, folder: str | Path, facts: dict[str, Any] | None = None) -> None:
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """What a model folder holds: the fitted model, everything that `model.json` says, and the calibration, if any."""
+
+    model: ZeroShotClassifier
+    about: dict[str, Any]
+    calibration: Calibration | None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return self.about.get("facts", {})
+
+
+def save(
+    model: ZeroShotClassifier,
+    folder: str | Path,
+    facts: dict[str, Any] | None = None,
+    calibration: Calibration | None = None,
+) -> None:
     """Write a fitted model; an older model in the same place is replaced only when the new one is complete.
 
     `facts` is anything else worth keeping that JSON can hold: the data set, its split, an evaluation.
     """
     folder = Path(folder)
     arrays, values = _split(model)
+    if calibration is not None:
+        arrays[_REFERENCE] = np.ascontiguousarray(calibration.reference)
     about = {
         "format": FORMAT,
         "firstsight": firstsight.__version__,
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in ("numpy", "torch")}},
         "method": type(model).__name__,
         "parameters": {k: v for k, v in model.get_params().items() if _is_plain(v)},
         "values": values,
         "facts": facts or {},
+        "calibration": None if calibration is None else calibration.to_json(),
     }
+    card = model_card(model, about)
     if folder.exists() and not (folder / "model.json").is_file():
         raise BadInput(f"{folder} exists and is not a model folder; choose another place or remove it first.")
     scratch = None
@@ -46,6 +85,7 @@ def save(model: ZeroShotClassifier, folder: str | Path, facts: dict[str, Any] | 
         save_file(arrays, scratch / "arrays.safetensors")
         about["arrays_sha256"] = _sha256(scratch / "arrays.safetensors")
         (scratch / "model.json").write_text(json.dumps(about, indent=1, ensure_ascii=False), encoding="utf-8")
+        (scratch / "README.md").write_text(card, encoding="utf-8")
         for file in scratch.iterdir():
             with file.open("rb") as written:
                 os.fsync(written.fileno())
@@ -66,14 +106,19 @@ def load(folder: str | Path, method: type[ZeroShotClassifier] | None = None) -> 
 
     `method` is the class of a method that lives outside firstsight; a folder never says which code to run.
     """
-    model, _ = load_with_facts(folder, method)
-    return model
+    return load_saved(folder, method).model
 
 
 def load_with_facts(
     folder: str | Path, method: type[ZeroShotClassifier] | None = None
 ) -> tuple[ZeroShotClassifier, dict[str, Any]]:
     """The fitted model and everything else that `model.json` says."""
+    saved = load_saved(folder, method)
+    return saved.model, saved.about
+
+
+def load_saved(folder: str | Path, method: type[ZeroShotClassifier] | None = None) -> Saved:
+    """The fitted model, what `model.json` says, and the calibration."""
     folder = Path(folder)
     if not (folder / "model.json").is_file():
         raise UnreadableFile(
@@ -91,7 +136,11 @@ def load_with_facts(
                 f"{folder}/arrays.safetensors is not the file that model.json describes (truncated or changed); "
                 "restore it or fit the model again."
             )
-        return _rebuild(about, load_file(folder / "arrays.safetensors"), method), about
+        arrays = load_file(folder / "arrays.safetensors")
+        calibration = about.get("calibration")
+        if calibration is not None:
+            calibration = Calibration.from_json(calibration, arrays.pop(_REFERENCE))
+        return Saved(_rebuild(about, arrays, method), about, calibration)
     except BadInput:
         raise
     except (OSError, ValueError, LookupError, TypeError, AttributeError, SafetensorError) as error:

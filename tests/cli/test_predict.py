@@ -1,0 +1,243 @@
+"""What `predict` adds to naming rows: confidence, pictures, reasons; the rest is in test_fit_and_predict."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import firstsight.encoders
+from firstsight.data.feature_files import FeatureFile, write_feature_file
+from firstsight.errors import UnreadableFile
+from firstsight.evaluation import fit_on
+from firstsight.methods import ESZSL
+from firstsight.serving import calibrate, load, save
+
+BACKBONE = {"name": "tiny", "fingerprint": "f00d" * 8, "dim": 16}
+
+
+@pytest.fixture(scope="module")
+def model(small, tmp_path_factory):
+    """A calibrated model that was trained on features of the backbone `tiny`."""
+    folder = tmp_path_factory.mktemp("models") / "model"
+    fitted = fit_on(ESZSL(feature_penalty=10.0), small)
+    facts = {"attributes": list(small.attribute_names), "backbone": BACKBONE}
+    save(fitted, folder, facts, calibrate(fitted, small))
+    return folder
+
+
+@pytest.fixture
+def bare(model, tmp_path):
+    """The same without a calibration."""
+    save(load(model), tmp_path / "bare")
+    return tmp_path / "bare"
+
+
+@pytest.fixture
+def rows(small, tmp_path):
+    np.save(tmp_path / "rows.npy", small.features[small.test_unseen])
+    return tmp_path / "rows.npy"
+
+
+def _table(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_the_json_file_has_confidence_score_and_ranks(cli, model, rows, small, tmp_path):
+    done = cli("predict", model, rows, "--classes", "unseen", "--top", 5, "--json", tmp_path / "a.json")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    entries = json.loads((tmp_path / "a.json").read_text())
+    X, y = small.part("test_unseen")
+    assert [entry["file"] for entry in entries] == [str(row) for row in range(len(X))]
+    assert [entry["row"] for entry in entries] == list(range(len(X)))
+    assert [e["class"] for e in entries] == load(model).predict(X, classes=list(small.unseen_classes)).tolist()
+    for entry in entries:
+        assert set(entry) == {"row", "file", "class", "confidence", "top"}
+        assert entry["confidence"] == entry["top"][0]["confidence"]
+        assert len({one["class"] for one in entry["top"]}) == 5
+        sure = [one["confidence"] for one in entry["top"]]
+        assert sure == sorted(sure, reverse=True)
+    right = np.array([entry["class"] for entry in entries]) == y
+    assert abs(np.mean([entry["confidence"] for entry in entries]) - right.mean()) < 0.12
+
+
+def test_the_screen_shows_confidence_where_it_is_known(cli, model, bare, rows):
+    shown = _table(cli("predict", model, rows).out)
+    assert list(shown[0]) == ["row", "class", "confidence"]
+    assert all(0 < float(line["confidence"]) < 1 for line in shown)
+    assert list(_table(cli("predict", bare, rows).out)[0]) == ["row", "class"]
+
+
+def test_without_a_calibration_the_way_to_one_is_told_once(cli, bare, rows, tmp_path):
+    done = cli("predict", bare, rows, "--json", tmp_path / "a.json")
+    assert done.code == 0
+    (note,) = done.err.splitlines()
+    assert "--calibrate" in note
+    assert {entry["confidence"] for entry in json.loads((tmp_path / "a.json").read_text())} == {None}
+    cli("predict", bare, rows, "--none-of-these").is_refused_with("none of these", "--calibrate")
+    cli("predict", bare, rows, "--shift-seen").is_refused_with("--calibrate")
+
+
+def test_none_of_these_is_an_answer_when_asked_for(cli, model, rows):
+    few, many = (
+        [line["class"] for line in _table(cli("predict", model, rows, "--none-of-these", "--reject-share", share).out)]
+        for share in (0.02, 0.6)
+    )
+    assert few.count("none of these") < 20 < many.count("none of these") < 120
+    assert "none of these" not in cli("predict", model, rows).out
+
+
+def test_reasons_are_told_in_both_kinds_of_file(cli, model, rows, small, tmp_path):
+    done = cli("predict", model, rows, "--why", "--csv", tmp_path / "a.csv", "--json", tmp_path / "a.json")
+    assert (done.code, done.out) == (0, "")
+    entries = json.loads((tmp_path / "a.json").read_text())
+    for line, entry in zip(_table((tmp_path / "a.csv").read_text()), entries, strict=True):
+        assert line["for"] == "; ".join(one["attribute"] for one in entry["why"]["for"])
+        assert set(line["for"].split("; ")) <= set(small.attribute_names)
+        assert entry["why"]["instead_of"] != entry["class"]
+
+
+def test_columns_of_a_table_of_new_classes_may_stand_in_any_order(cli, model, rows, small, tmp_path):
+    table = small.descriptions.loc[list(small.unseen_classes)]
+    table.to_csv(tmp_path / "new.csv")
+    table[table.columns[::-1]].to_csv(tmp_path / "turned.csv")
+    answers = [cli("predict", model, rows, "--classes", tmp_path / f"{name}.csv").out for name in ("new", "turned")]
+    assert answers[0] == answers[1] != ""
+    table.rename(columns={"trait 0": "wings"}).to_csv(tmp_path / "other.csv")
+    done = cli("predict", model, rows, "--classes", tmp_path / "other.csv")
+    done.is_refused_with("lacks 'trait 0' and has 'wings'")
+
+
+# pictures -------------------------------------------------------------------------------------------------------------
+
+
+class FakeEncoder:
+    """Knows the features of a picture by the grey value of its first pixel."""
+
+    features: np.ndarray
+
+    def __init__(self, backbone, **more):
+        if str(backbone).endswith("nowhere"):
+            raise UnreadableFile("There is no model 'nowhere'; give a local folder.")
+        self.backbone = str(backbone).rpartition("/")[2]
+        self.fingerprint = BACKBONE["fingerprint"] if self.backbone in ("tiny", "moved") else "dead" * 8
+
+    def encode(self, paths, progress=None):
+        files, rows, skipped = [], [], []
+        for path in paths:
+            try:
+                with Image.open(path) as picture:
+                    rows.append(self.features[picture.getpixel((0, 0))])
+                files.append(str(path))
+            except OSError:
+                skipped.append((str(path), "not a picture"))
+        return SimpleNamespace(features=np.array(rows), files=files, skipped=skipped, rows=[], cached=0)
+
+
+@pytest.fixture
+def pictures(small, tmp_path, monkeypatch):
+    monkeypatch.setattr(firstsight.encoders, "PictureEncoder", FakeEncoder)
+    FakeEncoder.features = small.features[small.test_unseen]
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for number in range(4):
+        Image.new("L", (2, 2), number).save(folder / f"{number}.png")
+    return folder
+
+
+def test_pictures_are_named_by_their_files(cli, model, pictures, small, tmp_path):
+    done = cli("predict", model, pictures, "--top", 2, "--json", tmp_path / "a.json", "--csv", tmp_path / "a.csv")
+    assert (done.code, done.err) == (0, "")
+    entries = json.loads((tmp_path / "a.json").read_text())
+    expected = load(model).predict(small.features[small.test_unseen][:4]).tolist()
+    assert [entry["class"] for entry in entries] == expected
+    assert [entry["file"] for entry in entries] == [str(pictures / f"{n}.png") for n in range(4)]
+    assert set(entries[0]) == {"file", "class", "confidence", "top"}
+    assert [line["file"] for line in _table((tmp_path / "a.csv").read_text())] == [e["file"] for e in entries]
+    one = _table(cli("predict", model, pictures / "2.png", pictures / "0.png").out)
+    assert [line["class"] for line in one] == [expected[2], expected[0]]
+
+
+def test_a_picture_that_cannot_be_read_is_told_and_the_others_are_named(cli, model, pictures):
+    (pictures / "1.png").write_bytes(b"no picture")
+    done = cli("predict", model, pictures)
+    assert done.code == 0
+    assert [line["file"] for line in _table(done.out)] == [str(pictures / f"{n}.png") for n in (0, 2, 3)]
+    assert "skipped" in done.err
+    assert "1.png: not a picture" in done.err
+    assert "1 of 4" in done.err
+    for number in (0, 2, 3):
+        (pictures / f"{number}.png").write_bytes(b"")
+    done = cli("predict", model, pictures)
+    assert done.code == 2
+    assert "None of the 4 pictures could be read" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--backbone", "somewhere/other"], ["backbone other (deaddead)", "tiny (f00df00d)", "use the same"]),
+        (["--backbone", "nowhere"], ["There is no model 'nowhere'"]),
+        (["--backbone", "somewhere/moved"], []),
+    ],
+)
+def test_a_backbone_that_moved_is_found_and_another_one_is_refused(cli, model, pictures, words, said):
+    done = cli("predict", model, pictures, *words)
+    if said:
+        done.is_refused_with(*said)
+    else:
+        assert len(_table(done.out)) == 4
+
+
+def test_a_backbone_that_is_not_at_hand_is_one_sentence(cli, model, pictures, tmp_path):
+    save(load(model), tmp_path / "lost", {"backbone": {**BACKBONE, "name": "nowhere"}})
+    cli("predict", tmp_path / "lost", pictures).is_refused_with("needs its backbone 'nowhere'", "--backbone FOLDER")
+
+
+def test_a_backbone_is_looked_for_where_the_model_says_it_was(cli, model, pictures, tmp_path):
+    (tmp_path / "moved").mkdir()
+    facts = {"backbone": {**BACKBONE, "name": "nowhere", "path": str(tmp_path / "moved")}}
+    save(load(model), tmp_path / "told", facts)
+    assert len(_table(cli("predict", tmp_path / "told", pictures).out)) == 4
+    (tmp_path / "moved").rmdir()
+    cli("predict", tmp_path / "told", pictures).is_refused_with("needs its backbone 'nowhere'", "--backbone FOLDER")
+
+
+def test_pictures_for_a_model_of_features_are_refused(cli, bare, pictures, tmp_path):
+    cli("predict", bare, pictures).is_refused_with("source that it does not know", "features")
+    (tmp_path / "empty").mkdir()
+    cli("predict", bare, tmp_path / "empty").is_refused_with("holds no pictures")
+    cli("predict", bare, tmp_path / "missing.jpg").is_refused_with("There is no folder")
+
+
+def test_features_of_another_backbone_are_refused(cli, model, rows, small, tmp_path):
+    X = small.features[small.test_unseen]
+    for name, fingerprint in (("same", BACKBONE["fingerprint"]), ("other", "dead" * 8)):
+        made_by = {**BACKBONE, "name": name, "fingerprint": fingerprint}
+        write_feature_file(tmp_path / f"{name}.npz", FeatureFile(X, [str(i) for i in range(len(X))], backbone=made_by))
+    assert cli("predict", model, tmp_path / "same.npz").code == 0
+    cli("predict", model, tmp_path / "other.npz").is_refused_with("backbone other (deaddead)", "tiny (f00df00d)")
+    cli("predict", model, rows, "--backbone", "tiny").is_refused_with("--backbone is for pictures")
+
+
+# fit --calibrate ------------------------------------------------------------------------------------------------------
+
+
+def test_a_fit_can_end_with_what_to_expect(cli, npz, small, tmp_path):
+    place = tmp_path / "model"
+    done = cli("fit", npz, "--method", "eszsl", "--set", "feature_penalty=10", "--calibrate", "--out", place)
+    assert done.code == 0
+    about = json.loads((place / "model.json").read_text())
+    assert f"Expect {100 * about['calibration']['estimate']['t1']:.1f} %" in done.err
+    assert len(about["facts"]["features"]) == 16
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_calibrated_fit_leaves_no_checkpoint_behind(cli, npz, quick, tmp_path):
+    assert cli("fit", npz, "--calibrate", *quick, "--out", tmp_path / "model").code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
