@@ -1,0 +1,82 @@
+"""What is measured of a fitted model in each setting, from its scores of the test rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from firstsight.data import ZeroShotDataset
+from firstsight.evaluation import harmonic_mean, per_class_accuracy
+from firstsight.evaluation.space_facts import compactness_and_separability, space_facts
+from firstsight.evaluation.trade_off import trade_off
+
+CONFUSIONS = 200
+
+
+def percent(value: float) -> float:
+    """A fraction as a percentage with two decimals."""
+    return round(100 * float(value), 2)
+
+
+def measure_conventional(model, dataset: ZeroShotDataset) -> dict[str, Any]:
+    """T1 and what belongs to it: unseen classes' rows, told apart among themselves."""
+    classes = list(dataset.unseen_classes)
+    X, y = dataset.part("test_unseen")
+    scores = model.decision_function(X, classes=classes)
+    predicted = np.array(classes)[scores.argmax(axis=1)]
+    accuracy = per_class_accuracy(y, predicted)
+    return {
+        "t1": percent(np.mean(list(accuracy.values()))),
+        "per_class": {"t1": {name: percent(value) for name, value in accuracy.items()}},
+        "confusion": _confusions(y, predicted),
+        "space_facts": _facts(model, X, y, scores, _columns(y, classes)),
+    }
+
+
+def measure_generalized(model, dataset: ZeroShotDataset) -> dict[str, Any]:
+    """ts, tr and H, and under "trade_off" the whole curve that they are a point of."""
+    classes = list(dataset.seen_classes + dataset.unseen_classes)
+    figures, per_class, rows, scores, columns = {}, {}, {}, {}, {}
+    for name, part in (("ts", "test_unseen"), ("tr", "test_seen")):
+        X, y = dataset.part(part)
+        rows[name], columns[name] = (X, y), _columns(y, classes)
+        scores[name] = model.decision_function(X, classes=classes)
+        accuracy = per_class_accuracy(y, np.array(classes)[scores[name].argmax(axis=1)])
+        figures[name] = float(np.mean(list(accuracy.values()))) if accuracy else 0.0
+        per_class[name] = {k: percent(v) for k, v in accuracy.items()}
+    is_seen = np.isin(classes, dataset.seen_classes)
+    curve = trade_off(scores["ts"], columns["ts"], scores["tr"], columns["tr"], is_seen)
+    X, y = (np.concatenate([rows["ts"][i], rows["tr"][i]]) for i in (0, 1))
+    both = np.concatenate([scores["ts"], scores["tr"]]), np.concatenate([columns["ts"], columns["tr"]])
+    return {
+        **{name: percent(value) for name, value in figures.items()},
+        "h": percent(harmonic_mean(figures["ts"], figures["tr"])),
+        "per_class": per_class,
+        "trade_off": curve,
+        "space_facts": _facts(model, X, y, *both),
+    }
+
+
+MEASURES = {"zsl": measure_conventional, "gzsl": measure_generalized}
+
+
+def _facts(model, X, y, scores, columns) -> dict[str, Any]:
+    facts: dict[str, Any] = space_facts(scores, columns)
+    # Where the method shows its own space, that space, too.
+    facts["embedding"] = compactness_and_separability(model.embed(X), y) if hasattr(model, "embed") else None
+    return facts
+
+
+def _columns(y: np.ndarray, classes: list[str]) -> np.ndarray:
+    position = {name: i for i, name in enumerate(classes)}
+    return np.array([position[name] for name in y.tolist()], dtype=np.intp)
+
+
+def _confusions(truth: np.ndarray, predicted: np.ndarray) -> list[list]:
+    wrong = truth != predicted
+    if not wrong.any():
+        return []
+    pairs, counts = np.unique(np.stack([truth[wrong], predicted[wrong]], axis=1), axis=0, return_counts=True)
+    order = np.argsort(-counts, kind="stable")[:CONFUSIONS]
+    return [[*pairs[i].tolist(), int(counts[i])] for i in order]

@@ -1,0 +1,147 @@
+"""Records: one JSON object per line and cell, in RESULTS/<data set>.jsonl; docs/benchmark.md lists the fields."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from firstsight.errors import BadInput, CannotWrite, UnreadableFile
+from firstsight.files import write_atomically
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks; there, two benchmarks in one folder are the user's care
+    fcntl = None  # type: ignore[assignment]
+
+SCHEMA = 1
+Record = dict[str, Any]
+Key = tuple[str, str, str, int, str, str]
+
+
+def key_of(record: Record) -> Key:
+    """What makes a cell the same cell: a newer record with this key replaces an older one."""
+    variant = json.dumps(record["variant"], sort_keys=True)
+    words = (record["dataset"], record["method"], record["setting"], record["seed"])
+    return (*words, variant, record["study"])
+
+
+def records_file(folder: str | Path, dataset: str) -> Path:
+    """Where the records of a data set are."""
+    return Path(folder) / (re.sub(r"[^\w.+-]+", "_", dataset) + ".jsonl")
+
+
+def read_records(place: str | Path) -> list[Record]:
+    """All records of a folder's `*.jsonl` files (or of one file), the newest of each cell, in the files' order.
+
+    A last line that a kill has cut off is passed over; any other line that is no record of this version is refused.
+    """
+    place = Path(place)
+    if not place.exists():
+        raise UnreadableFile(f"There are no records at {place}; `firstsight benchmark … --out {place}` makes some.")
+    files = sorted(place.glob("[!.]*.jsonl")) if place.is_dir() else [place]
+    if not files:
+        raise UnreadableFile(f"{place} holds no .jsonl file; give a folder that `firstsight benchmark` wrote to.")
+    return _newest(record for file in files for record in _parse(file))
+
+
+def _newest(records: Iterable[Record]) -> list[Record]:
+    return list({key_of(record): record for record in records}.values())
+
+
+def _parse(file: Path) -> list[Record]:
+    try:
+        lines = file.read_bytes().split(b"\n")
+    except OSError as error:
+        raise UnreadableFile(f"{file} cannot be read ({error.strerror}); check the path and its permissions.") from None
+    records = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+            schema = record["schema"]
+            if schema == SCHEMA:
+                key_of(record)
+        except (ValueError, LookupError, TypeError):
+            if number == len(lines):  # no line end follows: cut off in the middle of writing
+                continue
+            raise UnreadableFile(
+                f"{file}, line {number}, is not a benchmark record; remove the line, or choose another folder."
+            ) from None
+        if schema != SCHEMA:
+            raise BadInput(
+                f"{file} holds records of version {schema}, and this firstsight reads version {SCHEMA}; choose "
+                "another folder, or the firstsight that wrote them."
+            )
+        records.append(record)
+    return records
+
+
+class RecordFile:
+    """The records of one data set, held by one process alone: read and repaired at the start, then appended to."""
+
+    def __init__(self, folder: str | Path, dataset: str):
+        self.path = records_file(folder, dataset)
+        self._file: BinaryIO | None = None
+
+    def read(self) -> list[Record]:
+        """What is there already; changes nothing."""
+        return _newest(_parse(self.path)) if self.path.exists() else []
+
+    def open(self) -> None:
+        """Take hold of the file; a cut-off last line and lines that newer ones replace are removed in one step."""
+        self._file = self._locked()
+        for scratch in self.path.parent.glob(f".{self.path.name}.*"):
+            scratch.unlink()  # of a rewriting that was killed
+        records = self.read()
+        tidy = b"".join(_line(record) for record in records)
+        if self.path.read_bytes() != tidy:
+            write_atomically(self.path, tidy)
+            self._file.close()
+            self._file = self._locked()
+
+    def append(self, records: list[Record]) -> None:
+        """Put finished cells on the disk: they survive whatever happens next."""
+        assert self._file is not None, "open() first"
+        try:
+            self._file.write(b"".join(map(_line, records)))
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise CannotWrite(
+                f"Could not write to {self.path} ({error.strerror}); the records before are untouched. Free some "
+                "space and run the same command again: it does what is missing."
+            ) from error
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _locked(self) -> BinaryIO:
+        while True:
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                file = self.path.open("ab")
+            except OSError as error:
+                raise CannotWrite(f"Could not write to {self.path} ({error.strerror}); choose another place.") from None
+            if fcntl is None:
+                return file
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                file.close()
+                raise BadInput(
+                    f"Another benchmark is writing to {self.path}; wait for it, or choose another --out."
+                ) from None
+            if os.fstat(file.fileno()).st_ino == self.path.stat().st_ino:
+                return file
+            file.close()  # it was replaced between opening and locking
+
+
+def _line(record: Record) -> bytes:
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"

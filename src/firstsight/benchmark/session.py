@@ -1,0 +1,90 @@
+"""A benchmark from start to end: judge everything first, then run what is missing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from firstsight.benchmark.plan import Job, longest_first, missing
+from firstsight.benchmark.records import Record, RecordFile
+from firstsight.benchmark.runner import Event, Place, Runner
+from firstsight.benchmark.shared_data import features_hash, share
+from firstsight.data import ZeroShotDataset
+from firstsight.errors import BadInput
+
+CHECKPOINTS, DATA = ".checkpoints", ".data"  # hidden folders under RESULTS, for the time of a run
+
+
+@dataclass
+class Session:
+    """What is to be done in a folder of results, and what is there already."""
+
+    folder: Path
+    jobs: list[Job]  # those that are missing, longest first
+    there: list[Record]  # finished records of the plan's data sets
+    places: dict[str, Place]
+
+    def run(self, processes: int, show: Callable[[Event], None], calibrate: int = 0) -> None:
+        """Run the missing jobs; every finished cell is on the disk before the next is shown."""
+        Runner(processes, calibrate).run(self.jobs, self.places, show)
+
+
+@contextmanager
+def prepare(folder: Path, datasets: list[ZeroShotDataset], plans: dict[str, list[Job]]) -> Iterator[Session]:
+    """Compare a plan with the records of a folder; nothing is written before everything was judged."""
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{folder} is a file, and records go to a folder; choose another --out.")
+    names = [dataset.name for dataset in datasets]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadInput(f"Two of the data sets are called {name!r}; benchmark them into two folders, one by one.")
+    files = {name: RecordFile(folder, name) for name in names}
+    features = {dataset.name: features_hash(dataset) for dataset in datasets}
+    there = {name: file.read() for name, file in files.items()}
+    for dataset in datasets:
+        _refuse_other_data(there[dataset.name], dataset, features[dataset.name], files[dataset.name].path)
+    jobs = [job for name in names for job in longest_first(missing(plans[name], there[name]), there[name])]
+    places: dict[str, Place] = {}
+    try:
+        for dataset in datasets:
+            name, shared = dataset.name, folder / DATA / files[dataset.name].path.stem
+            files[name].open()
+            checkpoints = folder / CHECKPOINTS / shared.name
+            for scratch in checkpoints.glob(".*"):
+                scratch.unlink()  # half of a checkpoint, when its process was killed
+            places[name] = Place(files[name], shared, checkpoints, dataset.split_hash, features[name])
+            if any(job.dataset == name for job in jobs):
+                share(dataset, shared)
+        done = [record for records in there.values() for record in records if record["status"] == "done"]
+        yield Session(folder, jobs, done, places)
+    finally:
+        for file in files.values():
+            file.close()
+        for place in places.values():
+            shutil.rmtree(place.data, ignore_errors=True)
+            # A checkpoint that is left belongs to a cell that is still to be finished.
+            remove_if_empty(place.checkpoints)
+        remove_if_empty(folder / CHECKPOINTS)
+        remove_if_empty(folder / DATA)
+
+
+def _refuse_other_data(records: list[Record], dataset: ZeroShotDataset, features: str, path: Path) -> None:
+    for record in records:
+        if record["split"] != dataset.split_hash:
+            raise BadInput(
+                f"{path} holds records of another split that is also called {dataset.name!r} ({record['split']}, and "
+                f"this one is {dataset.split_hash}); choose another --out."
+            )
+        if record.get("features", features) != features:
+            raise BadInput(
+                f"{path} holds records of {dataset.name!r} with other features or descriptions; choose another --out."
+            )
+
+
+def remove_if_empty(folder: Path) -> None:
+    """A hidden folder that has served its time."""
+    with suppress(OSError):  # not there, or another benchmark uses it
+        folder.rmdir()

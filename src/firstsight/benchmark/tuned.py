@@ -1,0 +1,57 @@
+"""Parameters that `firstsight tune --json` has chosen, for a benchmark to use."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from firstsight.data import ZeroShotDataset
+from firstsight.errors import BadInput, UnreadableFile
+
+# method → setting → {"parameters": …, "tuned": what the record says about them}
+Choices = dict[str, dict[str, dict[str, Any]]]
+
+
+def read_tuned(place: Path, datasets: list[ZeroShotDataset]) -> dict[str, Choices]:
+    """By data set, the choices in a file or in a folder's .json files.
+
+    A setting takes the choice that was made for it; where only the other setting's was made, it takes that.
+    """
+    if not place.exists():
+        raise UnreadableFile(f"There is no {place}; `firstsight tune … --json {place}` writes it.")
+    files = sorted(place.glob("*.json")) if place.is_dir() else [place]
+    known = {dataset.name: dataset for dataset in datasets}
+    found: dict[str, Choices] = {name: {} for name in known}
+    for file in files:
+        choice = _read(file)
+        dataset = known.get(choice["dataset"])
+        if dataset is None:
+            continue  # a folder may serve several benchmarks
+        if choice["split"] != dataset.split_hash:
+            raise BadInput(f"{file} was tuned on another split of {dataset.name}; tune again on this one.")
+        by_setting = found[dataset.name].setdefault(choice["method"], {})
+        if choice["objective"] in by_setting:
+            raise BadInput(
+                f"{place} holds two choices for {choice['method']} on {dataset.name} ({choice['objective']}); keep one."
+            )
+        by_setting[choice["objective"]] = {"parameters": choice["parameters"], "tuned": choice["tuned"]}
+    if not any(found.values()):
+        raise BadInput(f"{place} holds nothing that was tuned on {', '.join(known)}; leave --tuned out, or tune first.")
+    for choices in found.values():
+        for by_setting in choices.values():
+            for setting, other in (("zsl", "gzsl"), ("gzsl", "zsl")):
+                if setting not in by_setting:
+                    by_setting[setting] = by_setting[other]
+    return found
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        choice = json.loads(file.read_text(encoding="utf-8"))
+        expected = ("method", "dataset", "split", "objective", "parameters", "tuned")
+        if not isinstance(choice, dict) or any(name not in choice for name in expected):
+            raise ValueError
+    except (OSError, ValueError):
+        raise UnreadableFile(f"{file} is not what `firstsight tune --json` writes; give such a file.") from None
+    return choice

@@ -1,0 +1,104 @@
+"""What a benchmark shows: a live table where somebody watches, else one line per finished cell."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from firstsight.benchmark.plan import Job
+from firstsight.benchmark.records import Record, key_of
+from firstsight.benchmark.runner import Event
+from firstsight.benchmark.session import Session
+
+FIGURES = (("T1", "t1"), ("ts", "ts"), ("tr", "tr"), ("H", "h"))
+
+
+class Display:
+    """Follows a session; `show` is told of every job that begins or ends."""
+
+    def __init__(self, plans: dict[str, list[Job]], session: Session, out: Path):
+        self.console = Console(soft_wrap=True, highlight=False, markup=False)
+        self.plans, self.out = plans, out
+        cells = {key_of(cell) for jobs in plans.values() for job in jobs for cell in job.key_records()}
+        self.total = len(cells)
+        self.records: dict[tuple, Record] = {key_of(r): r for r in session.there if key_of(r) in cells}
+        self.failures = 0
+        self._there = len(self.records)
+        self._running: list[tuple[Job, float]] = []
+        self._began = time.monotonic()
+        self._live: Live | None = None
+
+    def __enter__(self) -> Display:
+        if self._there:
+            self.console.print(f"{self._there} of {self.total} cells are in {self.out} already.")
+        if self.console.is_terminal and self._there < self.total:
+            self._live = Live(get_renderable=self._view, console=self.console, refresh_per_second=2, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(self, kind, *_) -> None:
+        if self._live is not None:
+            self._live.stop()
+        if kind is not None:
+            return
+        for name in self.plans:
+            self.console.print(self._table(name), soft_wrap=False)
+        for record in self.records.values():
+            if record["status"] == "failed":
+                self.console.print(f"failed: {record['dataset']} {record['method']} {record['setting']} "
+                                   f"seed {record['seed']}: {record['error']}")  # fmt: skip
+        self.console.print(f"{len(self.records) - self.failures} of {self.total} cells are done; records: {self.out}")
+
+    def show(self, event: Event) -> None:
+        """A job began or ended."""
+        self._running = event.running
+        for record in event.records or []:
+            self.records[key_of(record)] = record
+            self.failures += record["status"] == "failed"
+            if self._live is None:
+                self.console.print(f"[{len(self.records)}/{self.total}] {_line(record)}")
+
+    def _view(self) -> Group:
+        now = time.monotonic()
+        busy = {job.dataset for job, _ in self._running}
+        tables = [self._table(name) for name in self.plans if name in busy]
+        under_way = [f"  {job.dataset} {job.name}: {now - began:.0f} s" for job, began in self._running]
+        done = f"{len(self.records)} of {self.total} cells, {self.failures} failed, {now - self._began:.0f} s"
+        return Group(*tables, Text("\n".join([done, *under_way])))
+
+    def _table(self, dataset: str) -> Table:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column(dataset)
+        for title in (*(title for title, _ in FIGURES), "seeds", "seconds"):
+            table.add_column(title, justify="right")
+        rows: dict[str, list[Record]] = {}
+        for job in self.plans[dataset]:
+            title = job.method + "".join(f" {k}={v:g}" for k, v in job.variant.items())
+            found = [self.records.get(key_of(cell)) for cell in job.key_records()]
+            rows.setdefault(title, []).extend(r for r in found if r is not None)
+        for title, records in rows.items():
+            seeds = len({r["seed"] for r in records if r["status"] == "done"})
+            state = "failed" if any(r["status"] == "failed" for r in records) else str(seeds or "")
+            seconds = sum(r["seconds"] for r in records) / len(records) if records else None
+            figures = [_mean(records, name) for _, name in FIGURES]
+            table.add_row(title, *figures, state, "" if seconds is None else f"{seconds:.1f}")
+        return table
+
+
+def _mean(records: list[Record], name: str) -> str:
+    values = [r[name] for r in records if r[name] is not None]
+    return f"{sum(values) / len(values):.1f}" if values else ""
+
+
+def _line(record: Record) -> str:
+    variant = "".join(f" {k}={v:g}" for k, v in record["variant"].items())
+    what = f"{record['dataset']} {record['method']}{variant} {record['setting']} seed {record['seed']}:"
+    if record["status"] == "failed":
+        return f"{what} failed: {record['error']}"
+    figures = "  ".join(f"{title} {record[name]:.1f}" for title, name in FIGURES if record[name] is not None)
+    return f"{what} {figures}  ({record['seconds']:.1f} s, {record['peak_mib']} MiB)"

@@ -1,0 +1,85 @@
+"""The seen–unseen trade-off: what a constant taken off the seen classes' scores buys, and the area under it.
+
+Chao et al. (An Empirical Study and Analysis of Generalized Zero-Shot Learning, ECCV 2016) choose
+argmax_c F(x, c) − γ [c is seen]. From γ = −∞ to ∞, accuracy on unseen classes (ts) rises from zero and that on seen
+classes (tr) falls to zero; the area under the curve (ts, tr), AUSUC, judges a method without choosing a γ.
+
+Only two numbers of a row matter: the γ at which it changes sides, (best seen score) − (best unseen score), and
+whether the best class of its own side is the right one. So the exact curve costs one sort of the rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from firstsight.evaluation.metrics import harmonic_mean
+
+
+@dataclass(frozen=True)
+class TradeOff:
+    """The exact curve; `constants` (m,) ascending, after each of which the point is (`ts`, `tr`) (m + 1 each)."""
+
+    constants: np.ndarray
+    ts: np.ndarray
+    tr: np.ndarray
+
+    @property
+    def area(self) -> float:
+        """AUSUC as a fraction of the unit square."""
+        return float(np.trapezoid(self.tr, self.ts))
+
+    def at(self, constant: float) -> tuple[float, float]:
+        """(ts, tr) when `constant` is taken off every seen score; a tie goes to the unseen class."""
+        position = np.searchsorted(self.constants, constant, side="right")
+        return float(self.ts[position]), float(self.tr[position])
+
+    def best_constant(self) -> float:
+        """The constant with the highest H: the middle of the stretch between two changes, so that it is robust."""
+        h = [harmonic_mean(ts, tr) for ts, tr in zip(self.ts, self.tr, strict=True)]
+        best = int(np.argmax(h))
+        if not len(self.constants):
+            return 0.0
+        low = self.constants[max(best - 1, 0)]
+        high = self.constants[min(best, len(self.constants) - 1)]
+        return float((low + high) / 2)
+
+    def points(self, at_most: int = 60) -> list[list[float]]:
+        """The curve as [ts, tr] in percent, thinned evenly along its length."""
+        length = np.r_[0, np.cumsum(np.hypot(np.diff(self.ts), np.diff(self.tr)))]
+        keep = np.searchsorted(length, np.linspace(0, length[-1], at_most - 1))
+        keep = np.unique(np.r_[keep, len(length) - 1])
+        return [[round(100 * float(self.ts[i]), 2), round(100 * float(self.tr[i]), 2)] for i in keep]
+
+
+def trade_off(unseen_scores, unseen_truth, seen_scores, seen_truth, is_seen) -> TradeOff:
+    """The curve from scores (n, C) of test rows of unseen and of seen classes.
+
+    `*_truth` are the columns of the right classes; `is_seen` (C,) tells which columns are seen classes.
+    """
+    is_seen = np.asarray(is_seen)
+    of_unseen, right_unseen, _ = _sides(np.asarray(unseen_scores), np.asarray(unseen_truth), is_seen)
+    of_seen, _, right_seen = _sides(np.asarray(seen_scores), np.asarray(seen_truth), is_seen)
+    gain = right_unseen * _weights(unseen_truth)  # what ts wins when this row goes over to the unseen classes
+    loss = right_seen * _weights(seen_truth)  # what tr loses
+    changes = np.concatenate([of_unseen, of_seen])
+    constants, where = np.unique(changes, return_inverse=True)
+    n = len(of_unseen)
+    ts = np.bincount(where[:n], weights=gain, minlength=len(constants)).cumsum()
+    tr = loss.sum() - np.bincount(where[n:], weights=loss, minlength=len(constants)).cumsum()
+    return TradeOff(constants, np.r_[0.0, ts], np.r_[loss.sum(), np.maximum(tr, 0)])
+
+
+def _sides(scores: np.ndarray, truth: np.ndarray, is_seen: np.ndarray):
+    """The constant at which each row changes sides, and whether the best class of either side is right."""
+    unseen = np.where(is_seen, -np.inf, scores)
+    seen = np.where(is_seen, scores, -np.inf)
+    change = seen.max(axis=1).astype(np.float64) - unseen.max(axis=1)
+    return change, unseen.argmax(axis=1) == truth, seen.argmax(axis=1) == truth
+
+
+def _weights(truth) -> np.ndarray:
+    """One share per row that makes a sum over rows a mean over classes of per-class means."""
+    _, codes, counts = np.unique(truth, return_inverse=True, return_counts=True)
+    return 1 / (counts[codes] * len(counts))

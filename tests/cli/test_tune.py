@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+import re
+import signal
+import time
+
+import pytest
+
+from firstsight.serving import load
+
+GRID = ["--grid", "feature_penalty=0.001,1,1000", "--grid", "attribute_penalty=0.01,1"]
+
+
+def _tune(npz, tmp_path, *more):
+    return ["tune", npz, "--method", "eszsl", *GRID, "--json", tmp_path / "eszsl.json", *more]
+
+
+@pytest.fixture
+def choice(tmp_path):
+    return lambda: json.loads((tmp_path / "eszsl.json").read_text(encoding="utf-8"))
+
+
+def test_the_table_the_choice_and_the_model_agree(cli, npz, small, tmp_path, choice):
+    done = cli(*_tune(npz, tmp_path, "--out", tmp_path / "model"))
+    assert (done.code, done.err) == (0, "")
+    found = choice()
+    means = {json.dumps(c["parameters"]): sum(c["folds"]) / 3 for c in found["candidates"]}
+    assert len(means) == 6
+    best = max(means.values())
+    assert means[json.dumps(found["parameters"])] == pytest.approx(best, abs=0.01)
+    assert found["tuned"] == {"objective": "zsl", "folds": 3, "candidates": 6, "search": "grid"}
+    assert (found["dataset"], found["split"], found["method"]) == ("small", small.split_hash, "eszsl")
+    shown = re.search(r"(\d+\.\d+) ± \d+\.\d+ +← chosen", done.out)
+    assert float(shown[1]) == pytest.approx(best, abs=0.02)
+    model = load(tmp_path / "model")
+    assert {name: getattr(model, name) for name in found["parameters"]} == found["parameters"]
+    assert len(model.seen_classes_) == 14  # retrained on all of them
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["eszsl.json", "model"]
+
+
+def test_the_objective_decides_what_is_maximised(cli, npz, tmp_path, choice):
+    assert cli(*_tune(npz, tmp_path)).code == 0
+    conventional = [c["folds"] for c in choice()["candidates"]]
+    done = cli(*_tune(npz, tmp_path, "--objective", "gzsl"))
+    assert "H on validation" in done.out
+    assert choice()["tuned"]["objective"] == "gzsl"
+    assert [c["folds"] for c in choice()["candidates"]] != conventional
+
+
+def test_the_methods_own_grid_is_the_default(cli, npz, tmp_path, choice):
+    from firstsight.methods import ESZSL
+
+    done = cli("tune", npz, "--method", "ESZSL", "--folds", 1, "--json", tmp_path / "eszsl.json")
+    assert done.code == 0
+    assert choice()["grid"] == ESZSL.grid
+    assert choice()["method"] == "eszsl"
+
+
+def test_lambda_and_eta_of_the_papers_methods_are_chosen_this_way():
+    from firstsight.methods import all_methods
+
+    for name in ("deep-embedding", "transductive-deep-embedding"):
+        assert {"separation", "penalty"} <= set(all_methods()[name].grid)
+
+
+def test_a_killed_search_goes_on_and_chooses_the_same(processes, npz, quick, tmp_path):
+    def command(name):
+        grid = ["--grid", "separation=10,100,300,1000", "--folds", 2]
+        return ["tune", npz, *quick, "--set", "iterations=30", *grid, "--json", tmp_path / name]
+
+    assert processes.run(*command("whole.json")).code == 0
+    trials = tmp_path / "killed.json.trials.jsonl"
+    running = processes.start(*command("killed.json"))
+    deadline = time.monotonic() + 300  # a crowded machine is slow, not wrong
+    while not (trials.exists() and trials.read_bytes().count(b"\n")):
+        assert time.monotonic() < deadline, "no trial was ever finished"
+        time.sleep(0.005)
+    running.send(signal.SIGKILL)
+    running.wait()
+    assert not (tmp_path / "killed.json").exists()
+    with trials.open("ab") as end:  # as if the kill had come in the middle of a line
+        end.write(b'{"parameters": {"sep')
+    done = processes.run(*command("killed.json"))
+    assert done.code == 0, done
+    assert "Going on from" in done.out
+    whole, killed = (json.loads((tmp_path / name).read_text()) for name in ("whole.json", "killed.json"))
+    assert killed == whole
+    assert len(whole["candidates"]) == 4
+    assert not trials.exists()
+
+
+def test_trials_of_another_search_are_refused_and_kept(cli, npz, tmp_path):
+    trials = tmp_path / "eszsl.json.trials.jsonl"
+    line = json.dumps({"parameters": {}, "scores": [], "seconds": 1, "error": "", "search": {"method": "sae"}}) + "\n"
+    trials.write_text(line)
+    cli(*_tune(npz, tmp_path)).is_refused_with("trials of another search", "remove it to start anew")
+    assert trials.read_text() == line
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--method", "eszls"], "did you mean 'eszsl'?"),
+        (["--method", "eszsl", "--grid", "feature_penlty=1"], "did you mean 'feature_penalty'?"),
+        (["--method", "eszsl", "--grid", "feature_penalty"], "NAME=V1,V2"),
+        (["--method", "eszsl", "--grid", "feature_penalty=1,-1"], "feature_penalty"),
+    ],
+)
+def test_a_mistake_is_one_sentence(cli, npz, words, said):
+    cli("tune", npz, *words).is_refused_with(said)
