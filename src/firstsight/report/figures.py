@@ -16,12 +16,12 @@ from firstsight.files import write_atomically
 # Okabe and Ito's colours, which people with any common colour blindness can tell apart (black is left for text).
 COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00", "#F0E442", "#7F7F7F")
 RIGHT, WRONG = "#0072B2", "#D55E00"
+# No time stamp or version inside: the same picture is the same file.
+SAVING: dict[str, Any] = {"format": "png", "dpi": 130, "bbox_inches": "tight", "metadata": {"Software": None}}
 
 
 def save_figure(figure: Figure, path: str | Path) -> None:
-    # No time stamp or version inside: the same picture is the same file.
-    options: dict[str, Any] = {"format": "png", "dpi": 130, "bbox_inches": "tight", "metadata": {"Software": None}}
-    write_atomically(path, lambda temporary: figure.savefig(temporary, **options))
+    write_atomically(path, lambda temporary: figure.savefig(temporary, **SAVING))
 
 
 def embedding_map(

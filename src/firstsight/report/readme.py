@@ -1,5 +1,7 @@
 """The README's tables, written from the records in `results/`: no figure there is typed by hand.
 
+Records are lines of `results/*.jsonl` (`firstsight benchmark`), or files `results/*/*.json` (`firstsight evaluate`).
+
 `python -m firstsight.report.readme` in the project's folder writes them anew; a test fails where they differ.
 """
 
@@ -9,11 +11,12 @@ import json
 import re
 from collections import defaultdict
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
 from firstsight.errors import BadInput
 from firstsight.files import write_atomically
+from firstsight.report.results import SETTINGS, Results, read_results
+from firstsight.report.table import spread
 
 FIGURES = {"t1": "T1", "ts": "ts", "tr": "tr", "h": "H"}
 
@@ -43,6 +46,18 @@ def results_table(records: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def both_settings(results: Results) -> list[dict[str, Any]]:
+    """Benchmark records of a data set, method and seed in one: T1 of the one setting, ts, tr and H of the other."""
+    joined: dict[tuple[str, str, int], dict[str, Any]] = {}
+    for record in results.tables:
+        names = ("dataset", "method", "seed", "split", "extra_supervision")
+        start = {**{name: record[name] for name in names}, **dict.fromkeys(FIGURES)}
+        row = joined.setdefault((record["dataset"], record["method"], record["seed"]), start)
+        for name in SETTINGS[record["setting"]]:
+            row[name] = "failed" if record["status"] == "failed" else record[name]
+    return list(joined.values())
+
+
 def filled_in(text: str, name: str, content: str) -> str:
     """`text` with `content` between its markers `<!-- name: begin -->` and `<!-- name: end -->`."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
@@ -56,16 +71,17 @@ def readme(project: Path) -> str:
     """The README as it should be, given the records."""
     text = (project / "README.md").read_text(encoding="utf-8")
     demo = json.loads((project / "results" / "demo.json").read_text(encoding="utf-8"))
-    records = [json.loads(path.read_text(encoding="utf-8")) for path in (project / "results").glob("*/*.json")]
+    records = both_settings(read_results(project / "results"))
     text = filled_in(text, "demo", demo_table(demo))
     return filled_in(text, "results", results_table(records))
 
 
-def _spread(values: list[float | None]) -> str:
-    known = [value for value in values if value is not None]
+def _spread(values: list[float | str | None]) -> str:
+    known = [value for value in values if isinstance(value, int | float)]
+    failed = values.count("failed")
     if not known:
-        return "–"
-    return f"{mean(known):.1f}" + (f" ± {stdev(known):.1f}" if len(known) > 1 else "")
+        return "failed" if failed else "–"
+    return spread(known) + (f" ({failed} failed)" if failed else "")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,42 @@
+"""`firstsight report`: records become a page to look at, with every table and figure as a file."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Open(StrEnum):
+    """Whether to open the page when it is ready."""
+
+    yes = "yes"
+    no = "no"
+
+
+def report(
+    results: Annotated[
+        Path,
+        typer.Argument(metavar="RESULTS", help="The folder that `firstsight benchmark` wrote, or one .jsonl file."),
+    ],
+    out: Annotated[Path, typer.Option(help="The folder for index.html, tables/ and figures/.")],
+    open: Annotated[Open, typer.Option(help="Open the page in the browser when it is ready.")] = Open.no,
+) -> None:
+    """Make a self-contained page (and CSV, LaTeX, Markdown and PNG files) from benchmark records; runs no method."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from firstsight.report.page import write_report
+
+    waiting = Console(stderr=True)
+    columns = (TextColumn("tables and figures"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=waiting, transient=True, disable=not waiting.is_terminal) as progress:
+        task = progress.add_task("", total=None)
+        page = write_report(results, out, lambda done, of: progress.update(task, completed=done, total=of))
+    Console(soft_wrap=True, highlight=False, markup=False).print(f"{page}")
+    if open == Open.yes:
+        import webbrowser
+
+        webbrowser.open(page.resolve().as_uri())

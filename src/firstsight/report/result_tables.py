@@ -1,0 +1,131 @@
+"""The paper's two tables: every method on every data set, beside the published figures."""
+
+from __future__ import annotations
+
+from statistics import mean, stdev
+from typing import Any
+
+from firstsight.report.published import published
+from firstsight.report.results import SETTINGS, TITLES, Results
+from firstsight.report.table import Cell, Column, Table, signed, spread
+
+_NAMES = {
+    "zsl": ("conventional", "Unseen classes, told apart among themselves: T1, %"),
+    "gzsl": ("generalized", "All classes are candidates: ts of unseen, tr of seen classes, their harmonic mean H, %"),
+}
+
+
+def result_table(results: Results, setting: str) -> Table | None:
+    """One of the two tables, or None without a record of that setting."""
+    metrics = SETTINGS[setting]
+    records = [r for r in results.tables if r["setting"] == setting]
+    datasets = [d for d in results.datasets if any(r["dataset"] == d for r in records)]
+    if not datasets:
+        return None
+    places = {(d, m): _ranks(results, d, m) for d in datasets for m in metrics}
+    columns = [Column("method", is_number=False)]
+    columns += [Column(TITLES[m], group=d) for d in datasets for m in metrics]
+    rows: list[list[Cell] | str] = []
+    tidy: list[dict[str, Any]] = []
+    for space, methods in results.by_space():
+        own = [method for method in methods if any(r["method"] == method for r in records)]
+        if own:
+            rows.append(f"{space or 'unknown'} space")
+        for method in own:
+            cells = [Cell(results.label(method), detail=_name_in_paper(method, setting))]
+            for dataset in datasets:
+                for metric in metrics:
+                    cells.append(_cell(results, dataset, method, setting, metric, places[dataset, metric]))
+                    tidy.append(_line(results, dataset, method, setting, metric, space))
+            rows.append(cells)
+    name, title = _NAMES[setting]
+    return Table(name, title, columns, rows, _notes(results, setting, datasets, columns, rows), tidy)
+
+
+def _ranks(results: Results, dataset: str, metric: str) -> dict[str, str]:
+    """Which methods are best and second; equals (as printed) share their place."""
+    figures = {m: results.by_seed(dataset, m, metric) for m in results.methods}
+    means = {m: round(mean(f.values()), 1) for m, f in figures.items() if f}
+    order = sorted(set(means.values()), reverse=True)
+    if len(means) < 2:
+        return {}
+    marks = dict(zip(order, ("best", "second"), strict=False))
+    return {method: marks[value] for method, value in means.items() if value in marks}
+
+
+def _cell(results: Results, dataset: str, method: str, setting: str, metric: str, ranks: dict[str, str]) -> Cell:
+    values = list(results.by_seed(dataset, method, metric).values())
+    failed = results.runs(dataset, method, setting, status="failed")
+    paper = published(dataset, method, metric)
+    if not values:
+        said = f"paper {paper.value:.1f}" if paper else ""
+        return Cell("failed", detail=said, mark="failed") if failed else Cell("–", detail=said)
+    details = []
+    if paper:
+        details.append(f"paper {paper.value:.1f}, {signed(mean(values) - paper.value)}")
+    if failed:
+        details.append(f"{len(failed)} of {len(failed) + len(values)} seeds failed")
+    if any(run["collapsed"] for run in results.runs(dataset, method, setting)):
+        details.append("collapsed")
+    return Cell(spread(values), detail="; ".join(details), mark=ranks.get(method, ""))
+
+
+def _line(results: Results, dataset: str, method: str, setting: str, metric: str, space: str) -> dict[str, Any]:
+    values = list(results.by_seed(dataset, method, metric).values())
+    paper = published(dataset, method, metric)
+    about = results.about[method]
+    return {
+        "dataset": dataset,
+        "method": method,
+        "space": space,
+        "transductive": bool(about["transductive"]),
+        "extra_supervision": about["extra_supervision"],
+        "setting": setting,
+        "metric": metric,
+        "mean": round(mean(values), 2) if values else None,
+        "deviation": round(stdev(values), 2) if len(values) > 1 else None,
+        "seeds": len(values),
+        "failed_seeds": len(results.runs(dataset, method, setting, status="failed")),
+        "published": paper.value if paper else None,
+        "difference": round(mean(values) - paper.value, 2) if paper and values else None,
+        "source": paper.source if paper else None,
+    }
+
+
+def _name_in_paper(method: str, setting: str) -> str:
+    """What the paper calls a method, where that is another word."""
+    found = published("CUB", method, SETTINGS[setting][0])
+    return found.name_in_paper if found and found.name_in_paper.lower() != method else ""
+
+
+def _notes(results: Results, setting: str, datasets: list[str], columns, rows) -> list[str]:
+    methods = {m for m in results.methods if any(results.runs(d, m, setting) for d in datasets)}
+    notes = ["Mean ± standard deviation over seeds; bold is best, underlined second in its column."]
+    if any(results.about[m]["transductive"] for m in methods):
+        notes.append("† transductive: has seen the test rows, without their labels, in training.")
+    told = sorted({results.about[m]["extra_supervision"] for m in methods} - {""})
+    if told:
+        notes.append(f"* extra supervision: {'; '.join(told)}.")
+    metric = SETTINGS[setting][0]
+    if any(published(d, m, metric) for d in datasets for m in methods):
+        notes.append("Beneath: the figure that the paper prints, and the difference of ours from it.")
+        notes += _feature_notes(datasets)
+        for method in sorted(methods):
+            found = [published(d, method, metric) for d in datasets]
+            told = sorted({f"{p.name_in_paper}: {p.note}" for p in found if p and p.note})
+            notes += [f"Published figure of {note}." for note in told]
+    return notes
+
+
+def _feature_notes(datasets: list[str]) -> list[str]:
+    """The paper's features are ResNet-101; records tell a fingerprint of theirs, which names no network."""
+    notes = []
+    for dataset in datasets:
+        if published(dataset, "deep-embedding", "t1") is not None:
+            here = (
+                "those of this project's own records are ResNet-50"
+                if dataset.upper() == "CUB"
+                else "ours may be others"
+            )
+            notes.append(f"{dataset}: the paper's features are ResNet-101, {here}.")
+    return notes

@@ -1,0 +1,56 @@
+"""What a table of the report is, before it becomes HTML, LaTeX, Markdown or CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import mean, stdev
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What stands in one place: the text, a quieter line beneath it, and how it is marked."""
+
+    text: str
+    detail: str = ""
+    mark: str = ""  # "best", "second", "failed" or ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """The head of a column; neighbours with the same `group` share a head above their own."""
+
+    title: str
+    group: str = ""
+    is_number: bool = True
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; a row that is a string is a heading over all columns.
+
+    `name` is the stem of its files. `tidy` are the same figures for programs, one mapping per CSV line; left out,
+    the CSV has the table's own texts.
+    """
+
+    name: str
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell] | str]
+    notes: Sequence[str] = ()
+    tidy: Sequence[Mapping[str, Any]] = field(default=())
+
+
+def spread(values: Sequence[float], digits: int = 1) -> str:
+    """Mean ± standard deviation; without a deviation if there is but one value, a dash if there is none."""
+    if not values:
+        return "–"
+    shown = f"{mean(values):.{digits}f}".replace("-", "−")
+    return shown + (f" ± {stdev(values):.{digits}f}" if len(values) > 1 else "")
+
+
+def signed(value: float, digits: int = 1) -> str:
+    """A difference with its sign; what rounds to nothing has none."""
+    shown = f"{value:+.{digits}f}"
+    return shown[1:] if float(shown) == 0 else shown.replace("-", "−")

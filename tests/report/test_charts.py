@@ -1,0 +1,173 @@
+"""What the charts draw, read from their axes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from firstsight.errors import BadInput, UnreadableFile
+from firstsight.report.architecture import architecture_picture
+from firstsight.report.classes import class_chart, confused_pairs, confusion_chart
+from firstsight.report.curves import rounds_chart, study_chart, tradeoff_chart
+from firstsight.report.maps import map_pictures
+from firstsight.report.picture import Picture, png_of, short, slug
+
+
+def _lines(axis):
+    return {line.get_label(): line.get_xydata() for line in axis.lines if not line.get_label().startswith("_")}
+
+
+def test_rounds_are_means_over_seeds_of_what_each_round_reached(read, synthetic):
+    def rounds(*figures):
+        first, *later = ({"round": i + 1, "t1": f, "selected": 5} for i, f in enumerate(figures))
+        return [first, *({**one, "pseudo_label_accuracy": 80.0} for one in later)]
+
+    records = [synthetic.record(seed=0, rounds=rounds(50, 60)), synthetic.record(seed=1, rounds=rounds(54, 62))]
+    picture = rounds_chart(read(records), "CUB")
+    accuracy, pseudo = picture.figure.axes
+    np.testing.assert_allclose(_lines(accuracy)["T1"], [[1, 52], [2, 61]])
+    np.testing.assert_allclose(_lines(pseudo)["conventional"], [[2, 80]])  # nothing was labelled before round 1
+    assert "T1 goes from 52.0 to 61.0" in picture.alt
+
+
+def test_a_study_draws_one_panel_per_method_and_shades_what_collapsed(results):
+    figure = study_chart(results, "CUB", "separation").figure
+    assert [axis.get_title() for axis in figure.axes] == ["deep-embedding", "transductive-deep-embedding"]
+    for axis in figure.axes:
+        assert set(_lines(axis)) == {"T1", "ts", "tr", "H"}
+        assert [label.get_text() for label in axis.get_xticklabels()] == ["0", "1", "10", "30", "100", "300", "1000"]
+        places = axis.get_xticks()
+        assert (np.diff(places) > 0).all()  # zero, which has no logarithm, comes first
+        assert len([patch for patch in axis.patches if patch.get_label() != ""]) == 2  # λ = 0 and 1
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend == ["T1", "ts", "tr", "H", "collapsed"]
+
+
+def test_study_figures_are_those_of_the_records(results):
+    wanted = {
+        r["variant"]["separation"]: r["t1"]
+        for r in results.studies
+        if (r["dataset"], r["method"], r["setting"]) == ("CUB", "deep-embedding", "zsl")
+    }
+    drawn = _lines(study_chart(results, "CUB", "separation").figure.axes[0])["T1"]
+    np.testing.assert_allclose(drawn[:, 1], [wanted[v] for v in sorted(wanted)])
+
+
+def test_tradeoffs_name_the_largest_areas_and_leave_the_others_grey(results):
+    picture = tradeoff_chart(results, "CUB")
+    named = _lines(picture.figure.axes[0])
+    assert len(named) == 6
+    grey = [line for line in picture.figure.axes[0].lines if line.get_color() == "#BBBBBB"]
+    assert len(grey) == 19 - 6
+    legend = [text.get_text() for text in picture.figure.legends[0].get_texts()]
+    assert legend[-3:] == ["the others", "as it is", "calibrated on validation classes"]
+    assert any(text.startswith("transductive-deep-embedding (") for text in legend)
+
+
+def test_a_curve_without_area_or_calibration_is_drawn_all_the_same(read, synthetic):
+    records = [synthetic.record(setting="gzsl", seen_unseen={"curve": [[0.0, 60.0], [40.0, 0.0]]})]
+    figure = tradeoff_chart(read(records), "CUB").figure
+    (drawn,) = _lines(figure.axes[0]).values()
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["eszsl", "as it is"]
+    np.testing.assert_allclose(drawn, [[0, 60], [40, 0]])
+
+
+def test_classes_are_sorted_from_easy_to_hard_and_a_missing_one_is_not_zero(read, synthetic):
+    records = [
+        synthetic.record(method="dap", per_class={"t1": {"ox": 10.0, "yak": 90.0, "emu": 50.0}}),
+        synthetic.record(method="rn", per_class={"t1": {"ox": 20.0, "yak": 80.0}}),
+    ]
+    axis = class_chart(read(records), "CUB").figure.axes[0]
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["yak", "emu", "ox"]
+    values = axis.images[0].get_array()
+    np.testing.assert_allclose(values.filled(-1), [[90, 80], [50, -1], [10, 20]])
+
+
+def test_of_many_classes_the_easiest_and_hardest_are_shown_and_that_is_said(read, synthetic):
+    many = {f"kind {i}": i / 2 for i in range(200)}
+    picture = class_chart(read([synthetic.record(per_class={"t1": many})]), "CUB")
+    names = [label.get_text() for label in picture.figure.axes[0].get_yticklabels()]
+    assert (len(names), names[0], names[-1]) == (60, "kind 199", "kind 0")
+    assert "of 200 classes" in picture.notes[0]
+
+
+def test_confusions_are_rows_per_run_of_the_leader(read, synthetic):
+    pairs = [["ox", "yak", 4], ["yak", "ox", 10], ["ox", "ox", 99]]
+    records = [synthetic.record(seed=s, t1=60.0, confusion=pairs[: 2 + s]) for s in range(2)]
+    records += [synthetic.record(method="dap", t1=10.0, confusion=[["emu", "ox", 500]])]
+    results = read(records)
+    assert confused_pairs(results, "CUB", "eszsl") == {("yak", "ox"): 10, ("ox", "yak"): 4}
+    axis = confusion_chart(results, "CUB").figure.axes[0]
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["yak  →  ox", "ox  →  yak"]
+    assert [bar.get_width() for bar in axis.patches] == [10, 4]
+
+
+def test_without_their_records_there_are_no_charts(read, synthetic):
+    bare = read([synthetic.record(), synthetic.record(setting="gzsl")])
+    for draw in (rounds_chart, tradeoff_chart, class_chart, confusion_chart):
+        assert draw(bare, "CUB") is None
+    assert study_chart(bare, "CUB", "separation") is None
+    assert map_pictures(bare.folder, bare.splits) == []
+
+
+def test_a_map_has_six_panels_with_dots_and_from_the_second_on_squares(synthetic, tmp_path):
+    (picture,) = map_pictures(synthetic.write_map(tmp_path, classes=5), {})
+    axes = [axis for part in picture.figure.subfigs for axis in part.axes]
+    assert [axis.get_title() for axis in axes] == [
+        f"{space}, {which}"
+        for which in ("seen and unseen classes", "unseen classes")
+        for space in ("Visual space", "Inductive embedding", "Transductive embedding")
+    ]
+    for number, axis in enumerate(axes):
+        dots = [c for c in axis.collections if len(c.get_offsets()) == 40]
+        squares = [c for c in axis.collections if len(c.get_offsets()) == 1]
+        assert (len(dots), len(squares)) == (5, 0 if number % 3 == 0 else 5)
+    legends = [[text.get_text() for text in part.legends[0].get_texts()] for part in picture.figure.subfigs]
+    assert [name.endswith("(seen)") for name in legends[0]] == [False, False, True, True, True]
+    assert not any(name.endswith("(seen)") for name in legends[1])
+
+
+def test_classes_beyond_the_colours_are_numbered(synthetic, tmp_path):
+    (picture,) = map_pictures(synthetic.write_map(tmp_path, classes=12), {})
+    axis = picture.figure.subfigs[0].axes[1]
+    assert [text.get_text() for text in axis.texts] == [str(i + 1) for i in range(12)]
+    assert "numbers tell the classes apart" in " ".join(picture.notes)
+
+
+def test_a_map_of_another_split_or_a_damaged_one_is_refused(synthetic, tmp_path):
+    synthetic.write_map(tmp_path)
+    with pytest.raises(BadInput, match="another split"):
+        map_pictures(tmp_path, {"CUB": "something else"})
+    path = tmp_path / "maps" / "CUB.npz"
+    arrays = dict(np.load(path))
+    np.savez(path, **{**arrays, "all_labels": arrays["all_labels"][:-1]})
+    with pytest.raises(UnreadableFile, match="damaged"):
+        map_pictures(tmp_path, {})
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(UnreadableFile, match="not a map"):
+        map_pictures(tmp_path, {})
+
+
+def test_the_architecture_names_layers_sizes_and_losses():
+    figure = architecture_picture(features=2048, attributes=312).figure
+    said = " ".join(text.get_text() for text in figure.axes[0].texts)
+    for words in ("2048 → 1024", "312 → 668", "‖φ(x) − ψ(a)‖²", "λ", "cross-entropy", "η"):
+        assert words in said  # (312 + 1024) / 2 = 668
+
+
+def test_names_with_dollars_and_letters_without_a_shape_are_drawn(read, synthetic, recwarn):
+    results = read([synthetic.record(confusion=[["$a_{", "鳥", 3]])])
+    chart = confusion_chart(results, "CUB")
+    assert isinstance(chart, Picture)
+    from firstsight.report.picture import plain_text
+
+    with plain_text():
+        chart = confusion_chart(results, "CUB")
+    assert png_of(chart).startswith(b"\x89PNG")
+    assert not list(recwarn)
+
+
+def test_names_become_files_and_labels():
+    assert slug("../CUB 200") == "CUB_200"
+    assert slug("///") == "unnamed"
+    assert short("x" * 40, 10) == "x" * 9 + "…"

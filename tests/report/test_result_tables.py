@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+
+from firstsight.report.result_tables import result_table
+
+
+def _row(table, method):
+    return next(row for row in table.rows if not isinstance(row, str) and row[0].text.split()[0] == method)
+
+
+def test_seeds_become_mean_and_deviation_beside_the_published_figure_and_the_difference(read, synthetic):
+    table = result_table(read([synthetic.record(seed=s, t1=52.9 + s) for s in range(3)]), "zsl")
+    _, cell = _row(table, "eszsl")
+    assert cell.text == "53.9 ± 1.0"
+    assert cell.detail == "paper 53.9, 0.0"
+    (line,) = table.tidy
+    assert (line["mean"], line["deviation"], line["seeds"]) == (53.9, 1.0, 3)
+    assert (line["published"], line["difference"]) == (53.9, 0.0)
+
+
+@pytest.mark.parametrize(("t1", "said"), [(51.0, "paper 53.9, −2.9"), (60.04, "paper 53.9, +6.1")])
+def test_a_difference_has_its_sign(read, synthetic, t1, said):
+    assert _row(result_table(read([synthetic.record(t1=t1)]), "zsl"), "eszsl")[1].detail == said
+
+
+def test_data_sets_without_published_figures_show_none(read, synthetic):
+    table = result_table(read([synthetic.record(dataset="ANIMALS42"), synthetic.record(dataset="glyphs")]), "zsl")
+    assert [cell.detail for cell in _row(table, "eszsl")] == ["", "", ""]
+    assert not [note for note in table.notes if "paper" in note]
+
+
+def test_best_and_second_are_marked_and_equals_share_a_place(read, synthetic):
+    figures = {"dap": 40.0, "ale": 60.0, "sje": 60.04, "rn": 50.0}
+    table = result_table(read([synthetic.record(method=m, t1=v) for m, v in figures.items()]), "zsl")
+    marks = {m: _row(table, m)[1].mark for m in figures}
+    assert marks == {"dap": "", "ale": "best", "sje": "best", "rn": "second"}
+
+
+def test_nothing_is_best_alone(read, synthetic):
+    assert _row(result_table(read([synthetic.record()]), "zsl"), "eszsl")[1].mark == ""
+
+
+def test_a_failed_cell_is_shown_as_failed_and_a_missing_one_as_a_dash(read, synthetic):
+    lost = {"status": "failed", "error": "No.", "t1": None}
+    records = [synthetic.record(**lost), synthetic.record(method="ale", dataset="SUN")]
+    records += [synthetic.record(method="ale", seed=0), synthetic.record(method="ale", seed=1, **lost)]
+    table = result_table(read(records), "zsl")
+    failed, absent = _row(table, "eszsl")[1:]
+    assert (failed.text, failed.mark, failed.detail) == ("failed", "failed", "paper 53.9")
+    assert (absent.text, absent.detail) == ("–", "paper 54.5")
+    assert "1 of 2 seeds failed" in _row(table, "ale")[1].detail
+
+
+def test_a_collapse_is_told(read, synthetic):
+    assert "collapsed" in _row(result_table(read([synthetic.record(collapsed=True)]), "zsl"), "eszsl")[1].detail
+
+
+def test_the_generalized_table_has_three_figures_per_data_set_under_its_name(results):
+    table = result_table(results, "gzsl")
+    assert [(c.group, c.title) for c in table.columns[1:]] == [
+        (dataset, title) for dataset in ("CUB", "ANIMALS42", "glyphs") for title in ("ts", "tr", "H")
+    ]
+    assert len(table.tidy) == 19 * 9
+    assert [row for row in table.rows if isinstance(row, str)] == ["semantic space", "visual space", "latent space"]
+
+
+def test_notes_tell_what_the_marks_mean_and_what_differs_from_the_paper(results):
+    notes = " ".join(result_table(results, "gzsl").notes)
+    for words in ("† transductive", "* extra supervision: its unlabelled rows", "CMT*", "fine-tuned backbone"):
+        assert words in notes
+    assert "CUB: the paper's features are ResNet-101, those of this project's own records are ResNet-50." in notes
+
+
+def test_a_setting_without_records_has_no_table(read, synthetic):
+    assert result_table(read([synthetic.record()]), "gzsl") is None
