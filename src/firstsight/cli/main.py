@@ -8,7 +8,22 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from firstsight.cli import data, demo, evaluate, fit, methods, predict
+from firstsight.cli import (
+    benchmark,
+    classes,
+    data,
+    demo,
+    describe,
+    embed,
+    evaluate,
+    export,
+    fit,
+    learn,
+    methods,
+    predict,
+    report,
+    tune,
+)
 from firstsight.errors import FirstsightError
 
 
@@ -33,11 +48,19 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.command("demo")(demo.demo)
-app.add_typer(data.app, name="data", help="Look at data sets.")
+app.command("embed")(embed.embed)
+app.command("describe")(describe.describe)
+app.command("learn")(learn.learn)
+app.add_typer(data.app, name="data", help="Look at data sets, and make your own.")
 app.command("methods")(methods.methods)
 app.command("evaluate")(evaluate.evaluate)
 app.command("fit")(fit.fit)
 app.command("predict")(predict.predict)
+app.add_typer(classes.app, name="classes", help="Show, add, change and remove a model's classes.")
+app.command("export")(export.export)
+app.command("tune")(tune.tune)
+app.command("benchmark")(benchmark.benchmark)
+app.command("report")(report.report)
 
 
 @app.callback(invoke_without_command=True)
