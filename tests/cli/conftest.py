@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,8 +67,7 @@ def npz(small, tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def harder(small) -> ZeroShotDataset:
     """The small data set with other features: the same shapes, so only the content tells."""
-    fields = {name: getattr(small, name) for name in small.__dataclass_fields__}
-    return ZeroShotDataset(**{**fields, "features": small.features[::-1]})
+    return replace(small, features=small.features[::-1])
 
 
 # A process that has imported everything once and then forks a child for each command: a child is a process like any

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
@@ -99,13 +101,7 @@ def test_a_transductive_method_is_fitted_once_per_setting_with_the_pool_of_that_
 
 def test_the_order_of_the_pool_does_not_tell_seen_from_unseen(small):
     # The index sets in an order of their own: the pool must still be in the order of row numbers.
-    shuffled = type(small)(
-        **{
-            **{name: getattr(small, name) for name in small.__dataclass_fields__},
-            "test_unseen": small.test_unseen[::-1],
-            "test_seen": small.test_seen[::-1],
-        }
-    )
+    shuffled = replace(small, test_unseen=small.test_unseen[::-1], test_seen=small.test_seen[::-1])
     pools = []
     for data in (small, shuffled):
         model = Transductive(log=[])

@@ -130,8 +130,8 @@ def missing(jobs: Iterable[Job], records: Iterable[Record]) -> list[Job]:
                 )
             elif record.get("parameters_hash", now) != now:
                 raise BadInput(
-                    f"The records of {job.dataset} hold {job.method} ({cell['setting']}, seed {job.seed}) from when its "
-                    "default parameters were others; remove its lines, or choose another --out."
+                    f"The records of {job.dataset} hold {job.method} ({cell['setting']}, seed {job.seed}) from when "
+                    "its default parameters were others; remove its lines, or choose another --out."
                 )
         if settings:
             left.append(replace(job, settings=tuple(settings)))
