@@ -56,7 +56,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "selection": 40,
     },
 }
-PRESETS["fast"] = {**PRESETS["validated"], "learning_rate": 1e-3, "iterations": 20, "semantic_steps": 30}
+PRESETS["fast"] = {**PRESETS["validated"], "learning_rate": 1e-3, "iterations": 18, "semantic_steps": 30}
 
 
 class DeepEmbedding(ZeroShotClassifier):
