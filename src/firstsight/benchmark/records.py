@@ -97,12 +97,7 @@ class RecordFile:
         self._file = self._locked()
         for scratch in self.path.parent.glob(f".{self.path.name}.*"):
             scratch.unlink()  # of a rewriting that was killed
-        records = self.read()
-        tidy = b"".join(_line(record) for record in records)
-        if self.path.read_bytes() != tidy:
-            write_atomically(self.path, tidy)
-            self._file.close()
-            self._file = self._locked()
+        self._tidy()
 
     def append(self, records: list[Record]) -> None:
         """Put finished cells on the disk: they survive whatever happens next."""
@@ -118,9 +113,19 @@ class RecordFile:
             ) from error
 
     def close(self) -> None:
+        """Let go of the file; a failed cell that was tried again has one line, the newer."""
         if self._file is not None:
+            self._tidy()
             self._file.close()
             self._file = None
+
+    def _tidy(self) -> None:
+        assert self._file is not None
+        tidy = b"".join(map(_line, self.read()))
+        if self.path.read_bytes() != tidy:
+            write_atomically(self.path, tidy)
+            self._file.close()
+            self._file = self._locked()
 
     def _locked(self) -> BinaryIO:
         while True:

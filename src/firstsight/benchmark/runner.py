@@ -86,13 +86,14 @@ class Runner:
                     records = json.loads(answer)
                 place.records.append(records)
                 if all(record["status"] == "done" for record in records):
-                    _checkpoint(job, place).unlink(missing_ok=True)  # a failed one may go on from there
+                    checkpoint_of(job, place.checkpoints).unlink(missing_ok=True)  # a failed one may go on from there
                 tell(job, records)
                 if waiting:
                     give(worker if answer is not None else start())
 
     def _order(self, job: Job, place: Place) -> str:
-        where = {"data": str(place.data), "features": place.features, "checkpoint": str(_checkpoint(job, place))}
+        checkpoint = checkpoint_of(job, place.checkpoints)
+        where = {"data": str(place.data), "features": place.features, "checkpoint": str(checkpoint)}
         return json.dumps({"job": asdict(job), **where, "calibrate": self.calibrate})
 
     def _died(self, worker: _Worker, job: Job, place: Place, seconds: float) -> list[Record]:
@@ -102,8 +103,8 @@ class Runner:
         return [{**failed(cell, worker.last_words(), seconds), **more} for cell in job.key_records()]
 
 
-def _checkpoint(job: Job, place: Place) -> Path:
-    return place.checkpoints / f"{job.fingerprint()}.safetensors"
+def checkpoint_of(job: Job, folder: Path) -> Path:
+    return folder / f"{job.fingerprint()}.safetensors"
 
 
 class _Worker:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from firstsight.benchmark.plan import Job, longest_first, missing
 from firstsight.benchmark.records import Record, RecordFile
-from firstsight.benchmark.runner import Event, Place, Runner
+from firstsight.benchmark.runner import Event, Place, Runner, checkpoint_of
 from firstsight.benchmark.shared_data import features_hash, share
 from firstsight.data import ZeroShotDataset
 from firstsight.errors import BadInput
@@ -47,6 +47,7 @@ def prepare(folder: Path, datasets: list[ZeroShotDataset], plans: dict[str, list
     for dataset in datasets:
         _refuse_other_data(there[dataset.name], dataset, features[dataset.name], files[dataset.name].path)
     jobs = [job for name in names for job in longest_first(missing(plans[name], there[name]), there[name])]
+    pending = {job.fingerprint() for job in jobs}
     places: dict[str, Place] = {}
     try:
         for dataset in datasets:
@@ -55,6 +56,9 @@ def prepare(folder: Path, datasets: list[ZeroShotDataset], plans: dict[str, list
             checkpoints = folder / CHECKPOINTS / shared.name
             for scratch in checkpoints.glob(".*"):
                 scratch.unlink()  # half of a checkpoint, when its process was killed
+            for job in plans[name]:  # a kill may come between a cell's last record and the end of its checkpoint
+                if job.fingerprint() not in pending:
+                    checkpoint_of(job, checkpoints).unlink(missing_ok=True)
             places[name] = Place(files[name], shared, checkpoints, dataset.split_hash, features[name])
             if any(job.dataset == name for job in jobs):
                 share(dataset, shared)
