@@ -59,7 +59,8 @@ def parameters_hash(job: Job) -> str:
     cls = all_methods()[job.method]
     parameters = cls(**{**job.given, **job.variant}).get_params()
     modules = (sys.modules[base.__module__] for base in cls.__mro__)
-    presets = next((found for module in modules if (found := getattr(module, "PRESETS", None))), {})
+    found = (getattr(module, "PRESETS", None) for module in modules)
+    presets: dict[str, dict[str, Any]] = next(filter(None, found), {})
     preset = presets.get(parameters.get("preset"), {})
     # None means: as the preset says. The rest does not change results, or is part of the cell.
     resolved = {name: preset.get(name) if value is None else value for name, value in parameters.items()}
