@@ -265,7 +265,8 @@ def test_a_benchmark_uses_what_was_tuned_and_says_so(cli, npz, tmp_path, in_proc
     file = tmp_path / "eszsl.json"
     tune = ["tune", npz, "--method", "eszsl", "--grid", "feature_penalty=0.001,1", "--folds", 2, "--json", file]
     assert cli(*tune).code == 0
-    chosen = json.loads(file.read_text(encoding="utf-8"))["parameters"]
+    chosen = json.loads(file.read_text(encoding="utf-8"))["chosen"]
+    same = chosen["zsl"] == chosen["gzsl"]
     out = tmp_path / "results"
     command = ["benchmark", npz, "--methods", "eszsl,sae", "--out", out, "--processes", 1]
     assert cli(*command, "--tuned", file).code == 0
@@ -273,8 +274,10 @@ def test_a_benchmark_uses_what_was_tuned_and_says_so(cli, npz, tmp_path, in_proc
         if record["method"] == "sae":
             assert record["tuned"] is False
             continue
-        assert record["tuned"] == {"objective": "zsl", "folds": 2, "candidates": 2, "search": "grid"}
-        assert {name: record["parameters"][name] for name in chosen} == chosen
+        objective = "zsl+gzsl" if same else record["setting"]
+        assert record["tuned"] == {"objective": objective, "folds": 2, "candidates": 2, "search": "grid"}
+        assert record["given"] == chosen[record["setting"]]
+        assert record["parameters"] | chosen[record["setting"]] == record["parameters"]
     cli(*command).is_refused_with("its default parameters")  # and never mixes the two
 
 
@@ -283,9 +286,10 @@ def test_what_was_tuned_on_another_split_is_refused(cli, npz, tmp_path):
         "method": "eszsl",
         "dataset": "small",
         "split": "another",
-        "objective": "zsl",
-        "parameters": {},
-        "tuned": {},
+        "chosen": {"zsl": {}},
+        "candidates": [],
+        "folds": 3,
+        "search": "grid",
     }
     (tmp_path / "eszsl.json").write_text(json.dumps(about))
     command = ["benchmark", npz, "--methods", "eszsl", "--out", tmp_path / "out", "--tuned", tmp_path]

@@ -22,30 +22,41 @@ def choice(tmp_path):
 
 
 def test_the_table_the_choice_and_the_model_agree(cli, npz, small, tmp_path, choice):
-    done = cli(*_tune(npz, tmp_path, "--out", tmp_path / "model"))
+    done = cli(*_tune(npz, tmp_path, "--objective", "zsl", "--out", tmp_path / "model"))
     assert (done.code, done.err) == (0, "")
     found = choice()
-    means = {json.dumps(c["parameters"]): sum(c["folds"]) / 3 for c in found["candidates"]}
+    means = {json.dumps(c["parameters"]): sum(c["T1"]) / 3 for c in found["candidates"]}
     assert len(means) == 6
     best = max(means.values())
-    assert means[json.dumps(found["parameters"])] == pytest.approx(best, abs=0.01)
-    assert found["tuned"] == {"objective": "zsl", "folds": 3, "candidates": 6, "search": "grid"}
+    assert list(found["chosen"]) == ["zsl"]
+    parameters = found["chosen"]["zsl"]
+    assert means[json.dumps(parameters)] == pytest.approx(best, abs=0.01)
     assert (found["dataset"], found["split"], found["method"]) == ("small", small.split_hash, "eszsl")
-    shown = re.search(r"(\d+\.\d+) ± \d+\.\d+ +← chosen", done.out)
+    shown = re.search(r"(\d+\.\d+) ± \d+\.\d+ +← best T1", done.out)
     assert float(shown[1]) == pytest.approx(best, abs=0.02)
     model = load(tmp_path / "model")
-    assert {name: getattr(model, name) for name in found["parameters"]} == found["parameters"]
+    assert {name: getattr(model, name) for name in parameters} == parameters
     assert len(model.seen_classes_) == 14  # retrained on all of them
     assert sorted(path.name for path in tmp_path.iterdir()) == ["eszsl.json", "model"]
 
 
-def test_the_objective_decides_what_is_maximised(cli, npz, tmp_path, choice):
-    assert cli(*_tune(npz, tmp_path)).code == 0
-    conventional = [c["folds"] for c in choice()["candidates"]]
-    done = cli(*_tune(npz, tmp_path, "--objective", "gzsl"))
-    assert "H on validation" in done.out
-    assert choice()["tuned"]["objective"] == "gzsl"
-    assert [c["folds"] for c in choice()["candidates"]] != conventional
+def test_one_search_chooses_for_each_objective(cli, npz, tmp_path, choice):
+    done = cli(*_tune(npz, tmp_path))
+    assert done.code == 0
+    assert re.search(r"attribute_penalty +T1 +H", done.out)
+    both = choice()
+    for objective, figure in (("zsl", "T1"), ("gzsl", "H")):
+        best = max(both["candidates"], key=lambda c, figure=figure: sum(c[figure]))
+        assert both["chosen"][objective] == best["parameters"]
+        assert cli(*_tune(npz, tmp_path, "--objective", objective)).code == 0
+        assert choice()["chosen"] == {objective: both["chosen"][objective]}
+        assert [c[figure] for c in choice()["candidates"]] == [c[figure] for c in both["candidates"]]
+
+
+def test_what_needs_one_objective_says_so_before_anything_is_fitted(cli, npz, tmp_path):
+    cli(*_tune(npz, tmp_path, "--out", tmp_path / "model")).is_refused_with("--out saves one model", "--objective gzsl")
+    cli(*_tune(npz, tmp_path, "--search", "optuna")).is_refused_with("maximises one figure", "--objective zsl")
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_methods_own_grid_is_the_default(cli, npz, tmp_path, choice):

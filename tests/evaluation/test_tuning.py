@@ -10,6 +10,7 @@ from firstsight.errors import BadInput
 from firstsight.evaluation import evaluate
 from firstsight.evaluation.tuning import (
     Candidate,
+    at_an_end,
     best_of,
     grid_candidates,
     score_candidate,
@@ -27,21 +28,32 @@ def folds(small):
 
 
 def test_a_candidate_is_scored_on_every_fold_with_the_figure_of_its_objective(folds):
+    both = score_candidate(ESZSL(), folds, {"feature_penalty": 1.0})
     for objective, figure in (("zsl", "t1"), ("gzsl", "h")):
-        candidate = score_candidate(ESZSL(), folds, {"feature_penalty": 1.0}, objective)
+        alone = score_candidate(ESZSL(), folds, {"feature_penalty": 1.0}, [objective])
         expected = [getattr(evaluate(ESZSL(feature_penalty=1.0), fold), figure) for fold in folds]
-        assert candidate.scores == pytest.approx(expected)
-        assert candidate.mean == pytest.approx(np.mean(expected))
-        assert candidate.deviation == pytest.approx(np.std(expected, ddof=1))
+        assert list(alone.scores) == [objective]
+        assert alone.scores[objective] == both.scores[objective] == pytest.approx(expected)
+        assert both.mean(objective) == pytest.approx(np.mean(expected))
+        assert both.deviation(objective) == pytest.approx(np.std(expected, ddof=1))
+
+
+def test_an_inductive_method_is_fitted_once_for_both_objectives(folds, monkeypatch):
+    fits = []
+    fit = ESZSL.fit
+    monkeypatch.setattr(ESZSL, "fit", lambda self, *data, **more: fits.append(1) or fit(self, *data, **more))
+    score_candidate(ESZSL(), folds, {})
+    assert len(fits) == len(folds)
 
 
 def test_the_whole_grid_is_scored_and_the_best_mean_chosen(folds):
     found = search_grid(ESZSL(), folds, GRID)
     assert [c.parameters for c in found] == grid_candidates(GRID)
     assert len(found) == 6
-    best = best_of(found)
-    assert best.mean == max(np.mean(c.scores) for c in found)
-    assert best.mean > min(c.mean for c in found)  # there was something to choose
+    for objective in ("zsl", "gzsl"):
+        best = best_of(found, objective).mean(objective)
+        assert best == max(np.mean(c.scores[objective]) for c in found)
+        assert best > min(c.mean(objective) for c in found)  # there was something to choose
 
 
 def test_known_candidates_are_not_fitted_again_and_new_ones_are_told(folds, monkeypatch):
@@ -74,10 +86,10 @@ def test_tuning_cannot_touch_test_rows_or_unseen_descriptions(small, method, obj
         evaluate(method(**quick), _poisoned(small))
     grid = {"attribute_scaling": ["unit", None]}
     clean, poisoned = (
-        search_grid(method(**quick), data.validation_folds(1), grid, objective) for data in (small, _poisoned(small))
+        search_grid(method(**quick), data.validation_folds(1), grid, [objective]) for data in (small, _poisoned(small))
     )
     assert [c.scores for c in poisoned] == [c.scores for c in clean]
-    assert all(np.isfinite(c.mean) and c.mean > 0 for c in poisoned)
+    assert all(np.isfinite(c.mean(objective)) and c.mean(objective) > 0 for c in poisoned)
 
 
 def test_labels_of_test_rows_do_not_reach_the_folds(small):
@@ -92,19 +104,26 @@ def test_labels_of_test_rows_do_not_reach_the_folds(small):
 def test_a_candidate_that_cannot_be_fitted_is_told_and_never_chosen(folds):
     found = search_grid(ESZSL(), folds, {"feature_penalty": [-1.0, 1.0]})
     assert "feature_penalty" in found[0].error
-    assert best_of(found).parameters == {"feature_penalty": 1.0}
+    assert best_of(found, "zsl").parameters == {"feature_penalty": 1.0}
     with pytest.raises(BadInput, match="No candidate could be fitted"):
-        best_of(found[:1])
+        best_of(found[:1], "zsl")
 
 
 def test_a_collapsing_candidate_does_not_stop_the_search(small):
     estimator = DeepEmbedding(**DeepEmbedding.quick, random_state=0)
     found = search_grid(estimator, small.validation_folds(1), {"separation": [0.0, 300.0]})
-    assert best_of(found).parameters == {"separation": 300.0}
+    assert best_of(found, "zsl").parameters == {"separation": 300.0}
 
 
 def test_of_equal_candidates_the_first_is_chosen():
-    assert best_of([Candidate({"a": 1}, (0.5,)), Candidate({"a": 2}, (0.5,))]).parameters == {"a": 1}
+    equal = [Candidate({"a": value}, {"zsl": [0.5]}) for value in (1, 2)]
+    assert best_of(equal, "zsl").parameters == {"a": 1}
+
+
+def test_a_best_value_at_the_end_of_the_grid_is_noticed():
+    grid = {"inner": [1, 2, 3], "low": [1, 2], "high": [0.1, 1.0], "alone": [5], "word": ["unit", None]}
+    best = Candidate({"inner": 2, "low": 1, "high": 1.0, "alone": 5, "word": "unit"}, {})
+    assert at_an_end(best, grid) == ["low", "high"]
 
 
 def test_optuna_searches_between_the_ends_of_the_grid_and_goes_on_from_known_trials(folds):
@@ -128,5 +147,5 @@ def test_without_optuna_its_absence_is_told(folds, monkeypatch):
 
 
 def test_an_unknown_objective_is_refused(folds):
-    with pytest.raises(BadInput, match="zsl or gzsl"):
-        score_candidate(ESZSL(), folds, {}, "both")
+    with pytest.raises(BadInput, match="zsl, gzsl or both"):
+        score_candidate(ESZSL(), folds, {}, ["h"])

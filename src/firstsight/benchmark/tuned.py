@@ -31,11 +31,15 @@ def read_tuned(place: Path, datasets: list[ZeroShotDataset]) -> dict[str, Choice
         if choice["split"] != dataset.split_hash:
             raise BadInput(f"{file} was tuned on another split of {dataset.name}; tune again on this one.")
         by_setting = found[dataset.name].setdefault(choice["method"], {})
-        if choice["objective"] in by_setting:
-            raise BadInput(
-                f"{place} holds two choices for {choice['method']} on {dataset.name} ({choice['objective']}); keep one."
-            )
-        by_setting[choice["objective"]] = {"parameters": choice["parameters"], "tuned": choice["tuned"]}
+        about = {"folds": choice["folds"], "candidates": len(choice["candidates"]), "search": choice["search"]}
+        for objective, parameters in choice["chosen"].items():
+            if objective in by_setting:
+                raise BadInput(
+                    f"{place} holds two choices for {choice['method']} on {dataset.name} ({objective}); keep one."
+                )
+            # Both objectives' choice is named alike for both, so that one fit of an inductive method serves them.
+            same = "+".join(other for other, values in choice["chosen"].items() if values == parameters)
+            by_setting[objective] = {"parameters": parameters, "tuned": {"objective": same, **about}}
     if not any(found.values()):
         raise BadInput(f"{place} holds nothing that was tuned on {', '.join(known)}; leave --tuned out, or tune first.")
     for choices in found.values():
@@ -49,7 +53,7 @@ def read_tuned(place: Path, datasets: list[ZeroShotDataset]) -> dict[str, Choice
 def _read(file: Path) -> dict[str, Any]:
     try:
         choice = json.loads(file.read_text(encoding="utf-8"))
-        expected = ("method", "dataset", "split", "objective", "parameters", "tuned")
+        expected = ("method", "dataset", "split", "chosen", "candidates", "folds", "search")
         if not isinstance(choice, dict) or any(name not in choice for name in expected):
             raise ValueError
     except (OSError, ValueError):

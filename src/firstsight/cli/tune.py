@@ -8,18 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firstsight.cli.options import Data, Features, Method, Preset, Seed, Set, make_estimator, percent, write_json
+from firstsight.cli.options import (
+    Data,
+    Features,
+    Method,
+    Preset,
+    Seed,
+    Set,
+    Setting,
+    make_estimator,
+    percent,
+    write_json,
+)
 from firstsight.errors import BadInput, UnknownName, UnreadableFile
 
 if TYPE_CHECKING:
     from firstsight.evaluation.tuning import Candidate
 
 
-class Objective(StrEnum):
-    """What is maximised: T1, or H."""
-
-    zsl = "zsl"
-    gzsl = "gzsl"
+FIGURES = {"zsl": "T1", "gzsl": "H"}  # what each objective maximises
 
 
 class Search(StrEnum):
@@ -32,7 +39,9 @@ class Search(StrEnum):
 def tune(
     data: Data,
     method: Method = "deep-embedding",
-    objective: Annotated[Objective, typer.Option(help="zsl maximises T1, gzsl maximises H.")] = Objective.zsl,
+    objective: Annotated[
+        Setting, typer.Option(help="zsl maximises T1, gzsl maximises H; both chooses for each.")
+    ] = Setting.both,
     search: Annotated[Search, typer.Option(help="Every combination, or Optuna's proposals.")] = Search.grid,
     trials: Annotated[int, typer.Option(min=1, help="How many proposals (optuna only).")] = 20,
     folds: Annotated[int, typer.Option(min=1, help="Validation folds of the training classes.")] = 3,
@@ -56,19 +65,23 @@ def tune(
 
     from firstsight.data import load_dataset
     from firstsight.evaluation import fit_on
-    from firstsight.evaluation.tuning import best_of, search_grid, search_optuna
+    from firstsight.evaluation.tuning import at_an_end, best_of, search_grid, search_optuna
     from firstsight.methods import find_method, word_of
     from firstsight.serving import save
 
     if out is not None and out.exists() and not (out / "model.json").is_file():
         raise BadInput(f"{out} exists and is not a model folder; choose another place or remove it first.")
+    if objective == Setting.both and (out is not None or search == Search.optuna):
+        what = "--out saves one model" if out is not None else "--search optuna maximises one figure"
+        raise BadInput(f"{what}, and two objectives may choose two; add --objective zsl (T1) or --objective gzsl (H).")
+    objectives = list(FIGURES) if objective == Setting.both else [objective.value]
     method = word_of(find_method(method))
     estimator = make_estimator(method, set, seed, preset=preset)
     values = read_grid(method, grid)
     dataset = load_dataset(data, features)
     parts = dataset.validation_folds(folds)
     about: dict[str, Any] = {
-        "method": method, "dataset": dataset.name, "split": dataset.split_hash, "objective": objective.value,
+        "method": method, "dataset": dataset.name, "split": dataset.split_hash, "objectives": objectives,
         "search": search.value, "folds": folds, "seed": seed, "grid": values, "fixed": _fixed(set, preset, estimator),
     }  # fmt: skip
     trials_file = None if json is None else json.with_name(json.name + ".trials.jsonl")
@@ -78,26 +91,34 @@ def tune(
         console.print(f"Going on from {len(known)} trials in {trials_file}.")
 
     def tell(candidate: Candidate) -> None:
-        console.print(f"{_words(candidate.parameters)}: {_figure(candidate)}  ({candidate.seconds:.1f} s)")
+        figures = "  ".join(f"{FIGURES[o]} {_figure(candidate, o)}" for o in objectives if candidate.scores)
+        shown = figures or f"failed: {candidate.error}"
+        console.print(f"{_words(candidate.parameters)}: {shown}  ({candidate.seconds:.1f} s)")
         if trials_file is not None:
             append_trial(trials_file, about, candidate)
 
     if search == Search.grid:
-        candidates = search_grid(estimator, parts, values, objective.value, known, tell)
+        candidates = search_grid(estimator, parts, values, objectives, known, tell)
     else:
-        candidates = search_optuna(estimator, parts, values, objective.value, trials, seed, known, tell)
-    best = best_of(candidates)
-    console.print(_table(candidates, best, objective), soft_wrap=False)
-    console.print(f"chosen: {_words(best.parameters)}")
-    parameters = {**about["fixed"], **best.parameters}
+        candidates = search_optuna(estimator, parts, values, objectives[0], trials, seed, known, tell)
+    best = {o: best_of(candidates, o) for o in objectives}
+    console.print(f"On {folds} folds of validation classes:")
+    console.print(_table(candidates, best), soft_wrap=False)
+    for o in objectives:
+        ends = at_an_end(best[o], values) if search == Search.grid else []
+        hint = f"  (the end of what was tried for {' and '.join(ends)}: --grid can go further)" if ends else ""
+        console.print(f"chosen for {FIGURES[o]}: {_words(best[o].parameters)}{hint}")
+    chosen = {o: {**about["fixed"], **best[o].parameters} for o in objectives}
     if json is not None:
-        tuned = {"objective": objective.value, "folds": folds, "candidates": len(candidates), "search": search.value}
         scores = [
-            {"parameters": c.parameters, "folds": [percent(s) for s in c.scores], "error": c.error} for c in candidates
+            {"parameters": c.parameters, "error": c.error}
+            | {FIGURES[o]: [percent(s) for s in of_folds] for o, of_folds in c.scores.items()}
+            for c in candidates
         ]
-        write_json(json, {**about, "parameters": parameters, "tuned": tuned, "candidates": scores})
+        write_json(json, {**about, "chosen": chosen, "candidates": scores})
     if out is not None:
-        final = make_estimator(method, set, seed, preset=preset, setting=objective.value).set_params(**best.parameters)
+        parameters = chosen[objective.value]
+        final = make_estimator(method, set, seed, preset=preset, setting=objective.value).set_params(**parameters)
         fit_on(final, dataset)
         save(final, out, {"dataset": dataset.name, "split": dataset.split_hash, "seed": seed, "tuned": parameters})
         console.print(f"Trained on all {len(dataset.train)} training rows and saved to {out}.")
@@ -146,7 +167,7 @@ def read_trials(path: Path, about: dict[str, Any]) -> list[Candidate]:
             continue
         if trial["search"] != json.loads(json.dumps(about)):
             raise BadInput(f"{path} holds trials of another search; remove it to start anew, or choose another --json.")
-        found.append(Candidate(trial["parameters"], tuple(trial["scores"]), trial["seconds"], trial["error"]))
+        found.append(Candidate(trial["parameters"], trial["scores"], trial["seconds"], trial["error"]))
     return found
 
 
@@ -180,21 +201,25 @@ def _words(parameters: dict[str, Any]) -> str:
     return ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in parameters.items())
 
 
-def _figure(candidate: Candidate) -> str:
+def _figure(candidate: Candidate, objective: str) -> str:
     if not candidate.scores:
-        return f"failed: {candidate.error}"
-    return f"{100 * candidate.mean:.2f} ± {100 * candidate.deviation:.2f}"
+        return "failed"
+    return f"{100 * candidate.mean(objective):.2f} ± {100 * candidate.deviation(objective):.2f}"
 
 
-def _table(candidates: list[Candidate], best: Candidate, objective: Objective):
+def _table(candidates: list[Candidate], best: dict[str, Candidate]):
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in best.parameters:
+    first = next(iter(best))
+    for name in best[first].parameters:
         table.add_column(name, justify="right")
-    table.add_column("T1 on validation" if objective == Objective.zsl else "H on validation", justify="right")
+    for objective in best:
+        table.add_column(FIGURES[objective], justify="right")
     table.add_column("")
-    for candidate in sorted(candidates, key=lambda c: -c.mean):
+    for candidate in sorted(candidates, key=lambda c: -c.mean(first)):
         values = [f"{v:g}" if isinstance(v, float) else str(v) for v in candidate.parameters.values()]
-        table.add_row(*values, _figure(candidate), "← chosen" if candidate is best else "")
+        figures = [_figure(candidate, objective) for objective in best]
+        won = [FIGURES[objective] for objective in best if best[objective] is candidate]
+        table.add_row(*values, *figures, f"← best {' and '.join(won)}" if won else "")
     return table
