@@ -8,7 +8,7 @@ import pytest
 
 from firstsight.benchmark.cell import make_estimator, run_job
 from firstsight.benchmark.plan import Job
-from firstsight.evaluation import evaluate
+from firstsight.evaluation import evaluate, fit_on
 from firstsight.methods import ESZSL
 
 
@@ -72,6 +72,31 @@ def test_the_trade_off_belongs_to_the_generalized_setting_and_passes_through_its
     assert curve[-1, 0] == pytest.approx(zsl["t1"], abs=0.01)  # all seen classes shut out: the conventional setting
     assert gzsl["ts"] * gzsl["tr"] / 100 <= gzsl["seen_unseen"]["ausuc"] <= 100
     assert gzsl["seen_unseen"]["calibrated"] is None
+
+
+def test_calibrated_figures_are_those_of_the_best_constant_on_validation_classes(small, job):
+    (record,) = run_job(replace(job, settings=("gzsl",)), small, "f", calibrate=True)
+    calibrated = record["seen_unseen"]["calibrated"]
+    fold = small.validation_folds(3, random_state=0)[0]
+    on_fold = fit_on(ESZSL(), fold)
+    candidates = [_figures_with(on_fold, fold, c)[2] for c in np.linspace(-1, 1, 2001)]
+    best = _figures_with(on_fold, fold, calibrated["constant"])[2]
+    assert best >= max(candidates) - 1e-9
+    ts, tr, h = _figures_with(fit_on(ESZSL(), small), small, calibrated["constant"])
+    assert [calibrated[name] for name in ("ts", "tr", "h")] == pytest.approx([ts, tr, h], abs=0.01)
+
+
+def _figures_with(model, dataset, constant):
+    """ts, tr and H in percent when a constant is taken off the seen classes' scores, by hand."""
+    classes = np.array(dataset.seen_classes + dataset.unseen_classes)
+    figures = []
+    for part in ("test_unseen", "test_seen"):
+        X, y = dataset.part(part)
+        scores = model.decision_function(X, classes=list(classes)) - constant * np.isin(classes, dataset.seen_classes)
+        right = classes[scores.argmax(axis=1)] == y
+        figures.append(100 * np.mean([right[y == name].mean() for name in np.unique(y)]))
+    ts, tr = figures
+    return ts, tr, 2 * ts * tr / (ts + tr) if ts + tr else 0.0
 
 
 def test_rounds_are_judged_with_the_true_labels_of_the_pool(transductive, deep):

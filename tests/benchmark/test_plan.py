@@ -88,6 +88,14 @@ def test_what_a_fit_begins_with_does_not_depend_on_the_seed_or_the_setting():
     assert parameters_hash(other) != parameters_hash(default)
 
 
+def test_calibration_goes_back_to_generalized_cells_that_were_finished_without_it():
+    jobs = make_plan("small", ["eszsl", "sae"])
+    with_it, without = ({"seen_unseen": {"calibrated": c}} for c in ({"h": 1.0}, None))
+    there = [*_done(jobs[0], **with_it), *_done(jobs[1], **without)]
+    assert missing(jobs, there) == []
+    assert _cells(missing(jobs, there, calibrate=True)) == [("sae", "gzsl", 0)]
+
+
 def test_settings_tuned_to_different_parameters_need_two_fits_and_the_same_ones_need_one():
     def tuned(zsl, gzsl):
         values = {"zsl": zsl, "gzsl": gzsl}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from firstsight.cli.options import make_estimator, percent, plain_parameters
+from firstsight.cli.options import make_estimator
 from firstsight.errors import BadInput, UnknownName
 from firstsight.methods import DeepEmbedding
 
@@ -84,15 +84,3 @@ def test_what_a_command_supplies_goes_to_methods_that_know_it():
     assert (inductive.checkpoint, inductive.random_state, hasattr(inductive, "setting")) == ("here", 3, False)
     assert make_estimator("transductive-deep-embedding", [], 3, **more).setting == "zsl"
     assert "checkpoint" not in make_estimator("eszsl", [], 3, **more).get_params()
-
-
-def test_recorded_parameters_leave_out_what_does_not_change_results():
-    made = make_estimator("transductive-deep-embedding", ["rounds=3"], 3, checkpoint="here", setting="zsl")
-    recorded = plain_parameters(made)
-    assert recorded["rounds"] == 3
-    assert not {"verbose", "checkpoint", "random_state", "setting"} & set(recorded)
-
-
-@pytest.mark.parametrize(("fraction", "shown"), [(None, None), (0.0, 0.0), (1.0, 100.0), (0.571428, 57.14)])
-def test_fractions_become_percent_with_two_decimals(fraction, shown):
-    assert percent(fraction) == shown

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstsight.evaluation import harmonic_mean, mean_class_accuracy, per_class_accuracy
+from firstsight.evaluation import harmonic_mean, mean_class_accuracy, per_class_accuracy, percent
 
 
 def _by_plain_loop(y_true, y_pred):
@@ -57,3 +57,8 @@ def test_the_harmonic_mean(ts, tr, h):
 def test_the_harmonic_mean_of_the_papers_own_row():
     # Xian et al., CUB, ALE: ts 23.7, tr 62.8, H 34.4.
     assert harmonic_mean(0.237, 0.628) == pytest.approx(0.344, abs=5e-4)
+
+
+@pytest.mark.parametrize(("fraction", "shown"), [(None, None), (0.0, 0.0), (1.0, 100.0), (0.571428, 57.14)])
+def test_fractions_become_percent_with_two_decimals(fraction, shown):
+    assert percent(fraction) == shown

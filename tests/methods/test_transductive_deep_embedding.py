@@ -160,3 +160,10 @@ def test_a_fit_that_goes_on_from_its_checkpoint_ends_with_the_same_model(task, f
     assert np.array_equal(fitted.selected_, model.selected_)
     assert np.array_equal(fitted.pool_predictions_, model.pool_predictions_)
     assert [h["loss"] for h in fitted.history_] == [h["loss"] for h in model.history_]
+
+
+def test_recorded_parameters_leave_out_what_does_not_change_results():
+    made = TransductiveDeepEmbedding(rounds=3, random_state=3, checkpoint="here", setting="zsl")
+    recorded = made.plain_parameters()
+    assert recorded["rounds"] == 3
+    assert not {"verbose", "checkpoint", "random_state", "setting"} & set(recorded)

@@ -10,23 +10,21 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import firstsight
-from firstsight.benchmark.measures import MEASURES, measure_generalized, percent
+from firstsight.benchmark.measures import MEASURES, measure_generalized
 from firstsight.benchmark.plan import Job, parameters_hash
 from firstsight.benchmark.records import SCHEMA, Record
 from firstsight.benchmark.rounds import rounds_of
 from firstsight.data import ZeroShotDataset
 from firstsight.errors import BadInput, FirstsightError
-from firstsight.evaluation import fit_on, harmonic_mean
+from firstsight.evaluation import fit_on, harmonic_mean, percent
 from firstsight.evaluation.leakage import Watch, watch
 from firstsight.evaluation.trade_off import TradeOff
 from firstsight.methods import find_method
 
 
 def run_job(
-    job: Job, dataset: ZeroShotDataset, features: str, checkpoint: Path | None = None, calibrate: int = 0
+    job: Job, dataset: ZeroShotDataset, features: str, checkpoint: Path | None = None, calibrate: bool = False
 ) -> list[Record]:
     """The records of a job's cells; whatever goes wrong becomes a failed record with one sentence."""
     began = time.perf_counter()
@@ -58,7 +56,7 @@ def failed(cell: Record, error: str, seconds: float) -> Record:
     }  # fmt: skip
 
 
-def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate: int) -> list[Record]:
+def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate: bool) -> list[Record]:
     estimator = make_estimator(job, checkpoint)
     resumed = checkpoint is not None and checkpoint.exists()
     began, work = time.perf_counter(), time.process_time()
@@ -68,7 +66,7 @@ def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate:
     fit_seconds = time.perf_counter() - began
     told = list(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
     common = {
-        "parameters": plain_parameters(estimator),
+        "parameters": estimator.plain_parameters(),
         "fit_seconds": round(fit_seconds, 2),
         "cpu_seconds": round(time.process_time() - work, 2),  # of the fit: what a busy machine does not change
         "touched": watched.touched(dataset),
@@ -82,7 +80,7 @@ def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate:
         measured = MEASURES[cell["setting"]](estimator, dataset)
         if cell["setting"] == "gzsl":
             curve = measured.pop("trade_off")
-            calibrated = _calibrated(job, dataset, curve, calibrate) if calibrate else None
+            calibrated = _calibrated(job, dataset, curve) if calibrate else None
             measured["seen_unseen"] = {
                 "ausuc": percent(curve.area),
                 "curve": curve.points(),
@@ -107,14 +105,6 @@ def make_estimator(job: Job, checkpoint: Path | None = None, setting: str | None
     return cls(**{k: v for k, v in supplied.items() if k in known}, **{**job.given, **job.variant})
 
 
-def plain_parameters(estimator) -> dict[str, Any]:
-    """Parameters as JSON can hold them, presets resolved, without what does not change results."""
-    parameters = {**estimator.get_params(), **getattr(estimator, "settings_", {})}
-    for name in ("verbose", "checkpoint", "random_state", "setting"):
-        parameters.pop(name, None)
-    return parameters
-
-
 def _fit_or_begin_anew(estimator, dataset: ZeroShotDataset, checkpoint: Path | None) -> Watch:
     try:
         with watch(estimator) as watched:
@@ -129,16 +119,14 @@ def _fit_or_begin_anew(estimator, dataset: ZeroShotDataset, checkpoint: Path | N
     return watched
 
 
-def _calibrated(job: Job, dataset: ZeroShotDataset, curve: TradeOff, n_folds: int) -> dict[str, Any]:
+def _calibrated(job: Job, dataset: ZeroShotDataset, curve: TradeOff) -> dict[str, Any]:
     """ts, tr and H with the constant that is best for the method on validation classes; test rows have no say."""
-    constants = []
-    for fold in dataset.validation_folds(random_state=0)[:n_folds]:
-        model = make_estimator(job, setting="gzsl")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            fit_on(model, fold)
-        constants.append(measure_generalized(model, fold)["trade_off"].best_constant())
-    constant = float(np.mean(constants))
+    fold = dataset.validation_folds(random_state=0)[0]
+    model = make_estimator(job, setting="gzsl")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit_on(model, fold)
+    constant = measure_generalized(model, fold)["trade_off"].best_constant()
     ts, tr = curve.at(constant)
     return {"constant": constant, "ts": percent(ts), "tr": percent(tr), "h": percent(harmonic_mean(ts, tr))}
 

@@ -7,16 +7,11 @@ from typing import Any
 import numpy as np
 
 from firstsight.data import ZeroShotDataset
-from firstsight.evaluation import harmonic_mean, per_class_accuracy
+from firstsight.evaluation import harmonic_mean, per_class_accuracy, percent
 from firstsight.evaluation.space_facts import compactness_and_separability, space_facts
 from firstsight.evaluation.trade_off import trade_off
 
 CONFUSIONS = 200
-
-
-def percent(value: float) -> float:
-    """A fraction as a percentage with two decimals."""
-    return round(100 * float(value), 2)
 
 
 def measure_conventional(model, dataset: ZeroShotDataset) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def parameters_hash(job: Job) -> str:
     preset = presets.get(parameters.get("preset"), {})
     # None means: as the preset says. The rest does not change results, or is part of the cell.
     resolved = {name: preset.get(name) if value is None else value for name, value in parameters.items()}
-    for name in ("verbose", "checkpoint", "random_state", "setting"):
+    for name in cls.beside_results:
         resolved.pop(name, None)
     return hashlib.sha256(json.dumps(resolved, sort_keys=True, default=repr).encode()).hexdigest()[:12]
 
@@ -111,9 +111,11 @@ def make_plan(
     return jobs
 
 
-def missing(jobs: Iterable[Job], records: Iterable[Record]) -> list[Job]:
+def missing(jobs: Iterable[Job], records: Iterable[Record], calibrate: bool = False) -> list[Job]:
     """The jobs, or the settings of jobs, without a finished record; failed cells are tried again.
 
+    So are, with `calibrate`, cells that were finished without it: the constant needs all scores of the test rows, which
+    no record keeps.
     A finished record of the same cell with other parameters is refused: skipping it would report the wrong ones.
     """
     done = {key_of(record): record for record in records if record["status"] == "done"}
@@ -124,17 +126,20 @@ def missing(jobs: Iterable[Job], records: Iterable[Record]) -> list[Job]:
             record = done.get(key_of(cell))
             if record is None:
                 settings.append(cell["setting"])
-            elif record["given"] != json.loads(json.dumps(job.given)):
+                continue
+            if record["given"] != json.loads(json.dumps(job.given)):
                 raise BadInput(
                     f"The records of {job.dataset} hold {job.method} ({cell['setting']}, seed {job.seed}) with "
                     f"{_words(record['given'])}, and now it is asked for with {_words(job.given)}; choose another "
                     "--out, or remove that line first."
                 )
-            elif record.get("parameters_hash", now) != now:
+            if record.get("parameters_hash", now) != now:
                 raise BadInput(
                     f"The records of {job.dataset} hold {job.method} ({cell['setting']}, seed {job.seed}) from when "
                     "its default parameters were others; remove its lines, or choose another --out."
                 )
+            if calibrate and cell["setting"] == "gzsl" and not record["seen_unseen"]["calibrated"]:
+                settings.append(cell["setting"])
         if settings:
             left.append(replace(job, settings=tuple(settings)))
     return left

@@ -50,7 +50,7 @@ def cores() -> int:
 class Runner:
     """A pool of worker processes. More threads than processors would make every one of them slower."""
 
-    def __init__(self, processes: int, calibrate: int = 0):
+    def __init__(self, processes: int, calibrate: bool = False):
         self.processes, self.calibrate = processes, calibrate
         set_already = os.environ.get("OMP_NUM_THREADS", "")  # who sets a limit means it
         limit = int(set_already) if set_already.isdigit() else cores()

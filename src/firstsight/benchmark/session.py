@@ -26,14 +26,17 @@ class Session:
     jobs: list[Job]  # those that are missing, longest first
     there: list[Record]  # finished records of the plan's data sets
     places: dict[str, Place]
+    calibrate: bool = False
 
-    def run(self, processes: int, show: Callable[[Event], None], calibrate: int = 0) -> None:
+    def run(self, processes: int, show: Callable[[Event], None]) -> None:
         """Run the missing jobs; every finished cell is on the disk before the next is shown."""
-        Runner(processes, calibrate).run(self.jobs, self.places, show)
+        Runner(processes, self.calibrate).run(self.jobs, self.places, show)
 
 
 @contextmanager
-def prepare(folder: Path, datasets: list[ZeroShotDataset], plans: dict[str, list[Job]]) -> Iterator[Session]:
+def prepare(
+    folder: Path, datasets: list[ZeroShotDataset], plans: dict[str, list[Job]], calibrate: bool = False
+) -> Iterator[Session]:
     """Compare a plan with the records of a folder; nothing is written before everything was judged."""
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder} is a file, and records go to a folder; choose another --out.")
@@ -46,7 +49,7 @@ def prepare(folder: Path, datasets: list[ZeroShotDataset], plans: dict[str, list
     there = {name: file.read() for name, file in files.items()}
     for dataset in datasets:
         _refuse_other_data(there[dataset.name], dataset, features[dataset.name], files[dataset.name].path)
-    jobs = [job for name in names for job in longest_first(missing(plans[name], there[name]), there[name])]
+    jobs = [job for n in names for job in longest_first(missing(plans[n], there[n], calibrate), there[n])]
     pending = {job.fingerprint() for job in jobs}
     places: dict[str, Place] = {}
     try:
@@ -63,7 +66,7 @@ def prepare(folder: Path, datasets: list[ZeroShotDataset], plans: dict[str, list
             if any(job.dataset == name for job in jobs):
                 share(dataset, shared)
         done = [record for records in there.values() for record in records if record["status"] == "done"]
-        yield Session(folder, jobs, done, places)
+        yield Session(folder, jobs, done, places, calibrate)
     finally:
         for file in files.values():
             file.close()

@@ -80,8 +80,8 @@ def benchmark(
     plans = {
         d.name: make_plan(d.name, chosen, settings, seeds, given, choices.get(d.name), word, variants) for d in datasets
     }
-    with prepare(out, datasets, plans) as session, Display(plans, session, out) as display:
-        session.run(processes or cores(), display.show, int(calibrate))
+    with prepare(out, datasets, plans, calibrate) as session, Display(plans, session, out) as display:
+        session.run(processes or cores(), display.show)
     if display.failures:
         raise typer.Exit(1)
 

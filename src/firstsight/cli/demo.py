@@ -29,9 +29,9 @@ def demo(
     import numpy as np
     from rich.console import Console
 
-    from firstsight.cli.options import percent, write_json
+    from firstsight.cli.options import write_json
     from firstsight.data import load_dataset
-    from firstsight.evaluation import evaluate
+    from firstsight.evaluation import evaluate, percent
     from firstsight.files import write_atomically
     from firstsight.methods import find_method
 

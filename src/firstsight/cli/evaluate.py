@@ -16,8 +16,6 @@ from firstsight.cli.options import (
     Set,
     Setting,
     make_estimator,
-    percent,
-    plain_parameters,
     write_json,
 )
 
@@ -36,7 +34,7 @@ def evaluate(
     from rich.console import Console
 
     from firstsight.data import load_dataset
-    from firstsight.evaluation import SETTINGS
+    from firstsight.evaluation import SETTINGS, percent
     from firstsight.evaluation import evaluate as run
     from firstsight.methods import word_of
 
@@ -49,7 +47,7 @@ def evaluate(
         "dataset": dataset.name,
         **{name: percent(getattr(result, name)) for name in ("t1", "ts", "tr", "h")},
         "seconds": round(result.seconds, 2),
-        "parameters": plain_parameters(fitted),
+        "parameters": fitted.plain_parameters(),
         "seed": seed,
         "split": dataset.split_hash,
         "extra_supervision": fitted.extra_supervision,

@@ -19,7 +19,6 @@ from firstsight.cli.options import (
     Set,
     Setting,
     make_estimator,
-    plain_parameters,
 )
 from firstsight.errors import BadInput
 
@@ -64,14 +63,14 @@ def fit(
     estimator = make_estimator(method, set, seed, preset=preset, checkpoint=str(checkpoint), setting=setting.value)
     dataset = load_dataset(data, features)
     if checkpoint.exists():
-        console.print(f"Going on from {checkpoint}.")
+        console.print(f"Going on from {checkpoint}, if it is of this very fit.")
     began = time.perf_counter()
     fit_on(estimator, dataset)
     facts = {
         "dataset": dataset.name,
         "split": dataset.split_hash,
         "seed": seed,
-        "parameters": plain_parameters(estimator),
+        "parameters": estimator.plain_parameters(),
         "seconds": round(time.perf_counter() - began, 2),
         "features": sha256(dataset.features.data).hexdigest()[:16],
         "attributes": list(dataset.attribute_names or []),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firstsight.cli.embed import DEFAULT_BACKBONE, BackboneOption, BatchSize, Runtime, embed_folder, say
-from firstsight.cli.options import Preset, Seed, Set, make_estimator, plain_parameters
+from firstsight.cli.options import Preset, Seed, Set, make_estimator
 from firstsight.errors import BadInput
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def learn(
             "skipped": len(labelled.skipped) + (len(pool.skipped) if pool else 0),
         },
         "seed": seed,
-        "parameters": plain_parameters(estimator),
+        "parameters": estimator.plain_parameters(),
         "seconds": round(time.perf_counter() - began, 2),
         "attributes": list(training.attribute_names or []),
     }

@@ -79,19 +79,6 @@ def make_estimator(method: str, assignments: list[str] | None, seed: int | None 
     return estimator
 
 
-def plain_parameters(estimator) -> dict[str, Any]:
-    """An estimator's parameters as JSON can hold them, presets resolved, without what does not change results."""
-    parameters = {**estimator.get_params(), **getattr(estimator, "settings_", {})}
-    for name in ("verbose", "checkpoint", "random_state", "setting"):
-        parameters.pop(name, None)
-    return parameters
-
-
-def percent(value: float | None) -> float | None:
-    """A fraction as a percentage with two decimals, as tables print it."""
-    return None if value is None else round(100 * value, 2)
-
-
 def write_json(path: Path, value: Any) -> None:
     import json
 

@@ -17,7 +17,6 @@ from firstsight.cli.options import (
     Set,
     Setting,
     make_estimator,
-    percent,
     write_json,
 )
 from firstsight.errors import BadInput, UnknownName, UnreadableFile
@@ -64,7 +63,7 @@ def tune(
     from rich.console import Console
 
     from firstsight.data import load_dataset
-    from firstsight.evaluation import fit_on
+    from firstsight.evaluation import fit_on, percent
     from firstsight.evaluation.tuning import at_an_end, best_of, search_grid, search_optuna
     from firstsight.methods import find_method, word_of
     from firstsight.serving import save

@@ -1,6 +1,6 @@
 """Metrics and the evaluation protocol."""
 
-from firstsight.evaluation.metrics import harmonic_mean, mean_class_accuracy, per_class_accuracy
+from firstsight.evaluation.metrics import harmonic_mean, mean_class_accuracy, per_class_accuracy, percent
 from firstsight.evaluation.protocol import SETTINGS, Result, evaluate, fit_on
 
 __all__ = [
@@ -11,4 +11,5 @@ __all__ = [
     "harmonic_mean",
     "mean_class_accuracy",
     "per_class_accuracy",
+    "percent",
 ]

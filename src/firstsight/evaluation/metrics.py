@@ -25,3 +25,8 @@ def mean_class_accuracy(y_true, y_pred) -> float:
 def harmonic_mean(ts: float, tr: float) -> float:
     """H = 2·ts·tr / (ts + tr), zero when both are."""
     return 2 * ts * tr / (ts + tr) if ts + tr else 0.0
+
+
+def percent(fraction: float | None) -> float | None:
+    """A fraction as records hold it: a percentage with two decimals."""
+    return None if fraction is None else round(100 * float(fraction), 2)

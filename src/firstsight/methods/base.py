@@ -44,6 +44,8 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
     extra_supervision: ClassVar[str] = ""  # what a fit is told beyond seen labels and descriptions
     reference: ClassVar[str] = ""
     grid: ClassVar[dict[str, list[Any]]] = {}  # a small grid for tuning on validation classes
+    # Parameters that do not change results, or that a record tells by itself.
+    beside_results: ClassVar[tuple[str, ...]] = ("verbose", "checkpoint", "random_state", "setting")
     quick: ClassVar[dict[str, Any]] = {}  # parameters for a few hundred rows: what `firstsight.contract` fits with
 
     # Torch methods compute in float32; closed forms keep the precision that they are given.
@@ -53,6 +55,11 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
     # Every method has these two parameters: no scaling is hidden.
     feature_scaling: str | None
     attribute_scaling: str | None
+
+    def plain_parameters(self) -> dict[str, Any]:
+        """The parameters as JSON can hold them, presets resolved once fitted, without `beside_results`."""
+        parameters = {**self.get_params(), **getattr(self, "settings_", {})}
+        return {name: value for name, value in parameters.items() if name not in self.beside_results}
 
     def fit(self, X, y, class_attributes=None):
         """Learn from labelled rows.
