@@ -28,13 +28,24 @@ def test_the_pool_term_is_the_log_of_the_unseen_probabilities():
 @pytest.mark.parametrize("weight", [0.0, 0.7])
 def test_the_first_loss_is_that_of_even_odds(task, weight):
     # W starts at zero: every class has probability 1/25, the unseen ones 5/25 together.
-    model = QFSL(pool_weight=weight, epochs=1, batch_size=10_000, random_state=0)
+    model = QFSL(pool_weight=weight, warm_up=0, epochs=1, batch_size=10_000, random_state=0)
     model.fit(task.X, task.y, task.table, X_unlabeled=task.X_unseen)
     assert model.history_ == pytest.approx([math.log(25) + weight * math.log(5)], rel=1e-5)
 
 
+def test_the_warm_up_knows_seen_classes_and_labelled_rows_only(task):
+    def warm(pool, **more):
+        model = QFSL(warm_up=2, epochs=1, batch_size=10_000, random_state=0, **more)
+        return model.fit(task.X, task.y, task.table, X_unlabeled=pool).history_
+
+    first, second, with_pool = warm(task.X_unseen)
+    assert first == pytest.approx(math.log(20), rel=1e-5)  # even odds among the 20 seen classes
+    assert warm(task.X_unseen[::-1] * 3, pool_weight=5.0)[:2] == [first, second]
+    assert with_pool > second  # five more classes, and the pool
+
+
 def test_without_pool_weight_it_is_a_plain_softmax_over_all_classes(task):
-    model = QFSL(pool_weight=0.0, epochs=3, **PLAIN).fit(task.X, task.y, task.table, X_unlabeled=task.X_unseen)
+    model = QFSL(pool_weight=0.0, warm_up=0, epochs=3, **PLAIN).fit(task.X, task.y, task.table, X_unlabeled=task.X_unseen)
     first_seen = list(dict.fromkeys(task.y))  # codes follow the first appearance in y
     A = torch.tensor(task.table.loc[[*first_seen, *task.unseen]].to_numpy(), dtype=torch.float32)
     X, y = torch.from_numpy(task.X), torch.tensor([first_seen.index(name) for name in task.y])

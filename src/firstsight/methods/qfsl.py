@@ -28,8 +28,11 @@ class QFSL(TransductiveClassifier):
 
         mean_{labelled} − log p_y(x)  +  λ · mean_{pool} − log Σ_{c unseen} p_c(x)
 
-    solved by Adam on batches of labelled rows, each with as many pool rows drawn at random beside it; W and b start at
-    zero. Stopping after few epochs is the only regularisation. Without unseen classes it is a plain softmax.
+    solved by Adam on batches of labelled rows, each with as many pool rows drawn at random beside it. Stopping after
+    few epochs is the only regularisation. Without unseen classes it is a plain softmax.
+
+    W and b start at zero, where all unseen classes are alike and the pool's term, content with any of them, would give
+    the whole pool to a few. So the first `warm_up` epochs learn from labelled rows and seen classes alone.
 
     Score: F(x, c).
 
@@ -40,7 +43,10 @@ class QFSL(TransductiveClassifier):
         to hold rows of unseen classes only.
     pool_weight : float
         λ, the weight of the pool's term.
+    warm_up : int
+        Epochs before the pool comes in.
     learning_rate, epochs, batch_size : float, int, int
+        `epochs` are those with the pool.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
         Scaling of rows and of descriptions, fitted on the training rows and seen classes.
     verbose, random_state :
@@ -53,7 +59,7 @@ class QFSL(TransductiveClassifier):
     history_ : list of the mean loss of every epoch
 
     Differences from the paper: features are frozen (the paper also trains the network that makes them), the map is one
-    linear layer, and there is no weight decay.
+    linear layer, there is no weight decay, and there is the warm-up.
 
     Reference: J. Song et al., Transductive Unbiased Embedding for Zero-Shot Learning, CVPR 2018.
 
@@ -81,6 +87,7 @@ class QFSL(TransductiveClassifier):
         "setting": [StrOptions({"zsl", "gzsl"})],
         "pool_weight": [Interval(Real, 0, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "warm_up": [Interval(Integral, 0, None, closed="left")],
         "epochs": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "feature_scaling": [StrOptions({"unit", "standard"}), None],
@@ -94,6 +101,7 @@ class QFSL(TransductiveClassifier):
         *,
         setting="gzsl",
         pool_weight=0.2,
+        warm_up=4,
         learning_rate=1e-3,
         epochs=16,
         batch_size=64,
@@ -104,6 +112,7 @@ class QFSL(TransductiveClassifier):
     ):
         self.setting = setting
         self.pool_weight = pool_weight
+        self.warm_up = warm_up
         self.learning_rate = learning_rate
         self.epochs = epochs
         self.batch_size = batch_size
@@ -118,6 +127,9 @@ class QFSL(TransductiveClassifier):
         generator = make_generator(self.random_state)
         W, bias = torch.zeros(X.shape[1], A.shape[1]), torch.zeros(A.shape[1])
 
+        def seen_only(batch: Tensor) -> Tensor:
+            return cross_entropy((rows[batch] @ W + bias) @ A[: len(S)].T, labels[batch])
+
         def loss(batch: Tensor) -> Tensor:
             labelled = cross_entropy((rows[batch] @ W + bias) @ A.T, labels[batch])
             if self.pool_weight == 0 or len(unlabelled) == 0:
@@ -125,17 +137,19 @@ class QFSL(TransductiveClassifier):
             drawn = torch.randint(len(unlabelled), batch.shape, generator=generator)
             return labelled + self.pool_weight * unseen_loss((unlabelled[drawn] @ W + bias) @ A.T, len(S))
 
-        self.history_ = train(
-            [W, bias],
-            loss,
-            len(rows),
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            generator=generator,
-            description=type(self).__name__,
-            verbose=self.verbose,
-        )
+        self.history_ = []
+        for objective, epochs in ((seen_only, self.warm_up), (loss, self.epochs)):
+            self.history_ += train(
+                [W, bias],
+                objective,
+                len(rows),
+                epochs=epochs,
+                batch_size=self.batch_size,
+                learning_rate=self.learning_rate,
+                generator=generator,
+                description=type(self).__name__,
+                verbose=self.verbose,
+            )
         self.weights_ = {"weight": W.detach().numpy(), "bias": bias.detach().numpy()}
 
     def _embed_classes(self, A):
