@@ -45,7 +45,9 @@ def test_the_warm_up_knows_seen_classes_and_labelled_rows_only(task):
 
 
 def test_without_pool_weight_it_is_a_plain_softmax_over_all_classes(task):
-    model = QFSL(pool_weight=0.0, warm_up=0, epochs=3, **PLAIN).fit(task.X, task.y, task.table, X_unlabeled=task.X_unseen)
+    model = QFSL(pool_weight=0.0, warm_up=0, epochs=3, **PLAIN).fit(
+        task.X, task.y, task.table, X_unlabeled=task.X_unseen
+    )
     first_seen = list(dict.fromkeys(task.y))  # codes follow the first appearance in y
     A = torch.tensor(task.table.loc[[*first_seen, *task.unseen]].to_numpy(), dtype=torch.float32)
     X, y = torch.from_numpy(task.X), torch.tensor([first_seen.index(name) for name in task.y])
