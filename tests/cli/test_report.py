@@ -61,3 +61,11 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(cli, place, tmp_path):
     for out in (tmp_path / "file", tmp_path / "file" / "deeper"):
         cli("report", place(_record()), "--out", out).is_refused_with("Could not write into the folder")
     assert (tmp_path / "file").read_text() == "old"
+
+
+def test_a_damaged_map_is_one_sentence_and_makes_no_folder(cli, place, tmp_path):
+    folder = place(_record())
+    (folder / "maps").mkdir()
+    (folder / "maps" / "CUB.npz").write_bytes(b"not a map")
+    cli("report", folder, "--out", tmp_path / "out").is_refused_with("CUB.npz is not a map", "remove it")
+    assert not (tmp_path / "out").exists()

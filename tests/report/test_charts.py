@@ -7,9 +7,9 @@ import pytest
 
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.report.architecture import architecture_picture
-from firstsight.report.classes import class_chart, confused_pairs, confusion_chart
+from firstsight.report.classes import class_chart, class_table, confused_pairs, confusion_chart
 from firstsight.report.curves import rounds_chart, study_chart, tradeoff_chart
-from firstsight.report.maps import map_pictures
+from firstsight.report.maps import map_picture, read_maps
 from firstsight.report.picture import Picture, png_of, short, slug
 
 
@@ -43,6 +43,14 @@ def test_a_study_draws_one_panel_per_method_and_shades_what_collapsed(results):
     assert legend == ["T1", "ts", "tr", "H", "collapsed"]
 
 
+def test_a_study_of_one_setting_says_what_it_shows_and_what_the_tables_are_made_with(read, synthetic):
+    study = {"study": "separation", "variant": {"separation": 10.0}}
+    records = [synthetic.record(setting="gzsl", **study), synthetic.record(parameters={"separation": 300.0})]
+    picture = study_chart(read(records), "CUB", "separation")
+    assert picture.alt == "ts, tr, H of eszsl on CUB with λ from 10 to 10."
+    assert picture.notes == ["One seed.", "In the tables above, λ is 300."]
+
+
 def test_study_figures_are_those_of_the_records(results):
     wanted = {
         r["variant"]["separation"]: r["t1"]
@@ -60,7 +68,7 @@ def test_tradeoffs_name_the_largest_areas_and_leave_the_others_grey(results):
     grey = [line for line in picture.figure.axes[0].lines if line.get_color() == "#BBBBBB"]
     assert len(grey) == 19 - 6
     legend = [text.get_text() for text in picture.figure.legends[0].get_texts()]
-    assert legend[-3:] == ["the others", "as it is", "calibrated on validation classes"]
+    assert legend[-3:] == ["the others", "the method as it is", "calibrated on validation classes"]
     assert any(text.startswith("transductive-deep-embedding (") for text in legend)
 
 
@@ -68,7 +76,7 @@ def test_a_curve_without_area_or_calibration_is_drawn_all_the_same(read, synthet
     records = [synthetic.record(setting="gzsl", seen_unseen={"curve": [[0.0, 60.0], [40.0, 0.0]]})]
     figure = tradeoff_chart(read(records), "CUB").figure
     (drawn,) = _lines(figure.axes[0]).values()
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["eszsl", "as it is"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["eszsl", "the method as it is"]
     np.testing.assert_allclose(drawn, [[0, 60], [40, 0]])
 
 
@@ -91,6 +99,18 @@ def test_of_many_classes_the_easiest_and_hardest_are_shown_and_that_is_said(read
     assert "of 200 classes" in picture.notes[0]
 
 
+def test_the_class_table_tells_how_many_share_the_highest(read, synthetic):
+    figures = {"dap": 90.0, "rn": 100.0, "ale": 100.0}
+    records = [synthetic.record(method=m, per_class={"t1": {"ox": v, "yak": v / 2 + 9}}) for m, v in figures.items()]
+    heading, ox, _ = class_table(read(records)).rows
+    assert heading == "CUB"
+    assert [cell.text for cell in ox] == ["ox", "96.7", "90.0", "100.0", "ale and 1 more"]
+    many = {f"kind {i}": float(i) for i in range(20)}
+    heading, first, *_, last = class_table(read([synthetic.record(per_class={"t1": many})])).rows
+    assert heading == "CUB: the 5 easiest, then the 5 hardest of 20"
+    assert (first[0].text, last[0].text, last[-1].text) == ("kind 19", "kind 0", "eszsl")
+
+
 def test_confusions_are_rows_per_run_of_the_leader(read, synthetic):
     pairs = [["ox", "yak", 4], ["yak", "ox", 10], ["ox", "ox", 99]]
     records = [synthetic.record(seed=s, t1=60.0, confusion=pairs[: 2 + s]) for s in range(2)]
@@ -107,11 +127,17 @@ def test_without_their_records_there_are_no_charts(read, synthetic):
     for draw in (rounds_chart, tradeoff_chart, class_chart, confusion_chart):
         assert draw(bare, "CUB") is None
     assert study_chart(bare, "CUB", "separation") is None
-    assert map_pictures(bare.folder, bare.splits) == []
+    assert read_maps(bare.folder, bare.splits) == []
+    assert map_picture({}, "CUB") is None
+
+
+def _map(folder):
+    ((dataset, arrays),) = read_maps(folder, {})
+    return map_picture(arrays, dataset)
 
 
 def test_a_map_has_six_panels_with_dots_and_from_the_second_on_squares(synthetic, tmp_path):
-    (picture,) = map_pictures(synthetic.write_map(tmp_path, classes=5), {})
+    picture = _map(synthetic.write_map(tmp_path, classes=5))
     axes = [axis for part in picture.figure.subfigs for axis in part.axes]
     assert [axis.get_title() for axis in axes] == [
         f"{space}, {which}"
@@ -128,24 +154,56 @@ def test_a_map_has_six_panels_with_dots_and_from_the_second_on_squares(synthetic
 
 
 def test_classes_beyond_the_colours_are_numbered(synthetic, tmp_path):
-    (picture,) = map_pictures(synthetic.write_map(tmp_path, classes=12), {})
+    picture = _map(synthetic.write_map(tmp_path, classes=12))
     axis = picture.figure.subfigs[0].axes[1]
     assert [text.get_text() for text in axis.texts] == [str(i + 1) for i in range(12)]
     assert "numbers tell the classes apart" in " ".join(picture.notes)
 
 
-def test_a_map_of_another_split_or_a_damaged_one_is_refused(synthetic, tmp_path):
-    synthetic.write_map(tmp_path)
+def test_a_map_of_another_split_is_refused(synthetic, tmp_path):
     with pytest.raises(BadInput, match="another split"):
-        map_pictures(tmp_path, {"CUB": "something else"})
-    path = tmp_path / "maps" / "CUB.npz"
+        read_maps(synthetic.write_map(tmp_path), {"CUB": "something else"})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda arrays: {"all_labels": arrays["all_labels"][:-1]},
+        lambda arrays: {"all_labels": arrays["all_labels"] - 1},
+        lambda arrays: {"all_labels": arrays["all_labels"] + 1},
+        lambda arrays: {"unseen_names": np.array("one")},
+        lambda arrays: {"unseen_seen": arrays["unseen_seen"][:-1]},
+        lambda arrays: {"visual_all_points": arrays["visual_all_points"][:, :1]},
+        lambda arrays: {"visual_all_points": np.full_like(arrays["visual_all_points"], np.nan)},
+        lambda arrays: {"visual_all_points": arrays["visual_all_points"].astype(str)},
+        lambda arrays: {"inductive_all_classes": arrays["inductive_all_classes"][:3]},
+        lambda arrays: {"inductive_all_classes": arrays["inductive_all_classes"][:, 0]},
+    ],
+)
+def test_a_map_that_cannot_be_drawn_is_refused_when_it_is_read(synthetic, tmp_path, change):
+    path = synthetic.write_map(tmp_path) / "maps" / "CUB.npz"
     arrays = dict(np.load(path))
-    np.savez(path, **{**arrays, "all_labels": arrays["all_labels"][:-1]})
+    np.savez(path, **{**arrays, **change(arrays)})
     with pytest.raises(UnreadableFile, match="damaged"):
-        map_pictures(tmp_path, {})
-    path.write_bytes(path.read_bytes()[:200])
+        read_maps(tmp_path, {})
+
+
+@pytest.mark.parametrize("kept", [0, 1, 200, 5000])
+def test_a_map_file_that_was_cut_off_is_refused(synthetic, tmp_path, kept):
+    path = synthetic.write_map(tmp_path) / "maps" / "CUB.npz"
+    path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(UnreadableFile, match="not a map"):
-        map_pictures(tmp_path, {})
+        read_maps(tmp_path, {})
+
+
+def test_a_map_file_whose_bytes_were_changed_is_refused(synthetic, tmp_path):
+    path = synthetic.write_map(tmp_path) / "maps" / "CUB.npz"
+    np.savez_compressed(path, **dict(np.load(path)))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 255  # zlib, not zipfile or NumPy, may be the one to notice
+    path.write_bytes(content)
+    with pytest.raises(UnreadableFile, match="not a map"):
+        read_maps(tmp_path, {})
 
 
 def test_the_architecture_names_layers_sizes_and_losses():

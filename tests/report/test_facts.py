@@ -92,8 +92,9 @@ def test_spaces_stand_beside_the_papers_claims(read, synthetic):
     table = space_table(read(records))
     claims = {row[0]: row[1:] for row in _texts(table)}
     figures = ["0.50", "−0.25", "–"]
-    assert claims == {"dap": ["✓", "×", *figures], "rn": ["×", "✓", *figures], "deep-embedding": ["✓", "✓", *figures]}
-    assert table.rows[1][3].detail == "own 0.40"
+    said = {"dap": "compact", "rn": "separable", "deep-embedding": "both"}
+    assert claims == {method: [claim, *figures] for method, claim in said.items()}
+    assert table.rows[1][2].detail == "own 0.40"
 
 
 def test_calibrated_figures_stand_beside_those_as_they_are(read, synthetic):
@@ -104,6 +105,24 @@ def test_calibrated_figures_stand_beside_those_as_they_are(read, synthetic):
     assert _texts(table) == [["eszsl", "33.3", "30.0", "48.0"], ["rn", "20.0", "30.0", "–"]]
     line = next(line for line in table.tidy if line["method"] == "eszsl")
     assert (line["calibrated_ts"], line["calibrated_constant"]) == (40.0, 0.5)
+
+
+def test_without_calibration_there_is_no_column_of_dashes(read, synthetic):
+    table = calibration_table(read([synthetic.record(setting="gzsl", seen_unseen={"ausuc": 33.3})]))
+    assert [column.title for column in table.columns] == ["method", "AUSUC", "H"]
+    assert _texts(table) == [["eszsl", "33.3", "30.0"]]
+    assert "--calibrate" in table.notes[1]
+
+
+def test_the_same_parameters_stand_in_one_row(read, synthetic):
+    cells = [(d, s) for d in ("glyphs", "CUB") for s in ("gzsl", "zsl")]
+    records = [synthetic.record(d, setting=s, parameters={"alpha": 1.0}) for d, s in cells]
+    records += [synthetic.record("SUN", parameters={"alpha": 1.0}), synthetic.record("APY", parameters={"alpha": 2.0})]
+    assert _texts(parameter_table(read(records))) == [
+        ["CUB, glyphs", "eszsl", "zsl, gzsl", "no", "alpha 1.0"],
+        ["SUN", "eszsl", "zsl", "no", "alpha 1.0"],
+        ["APY", "eszsl", "zsl", "no", "alpha 2.0"],
+    ]
 
 
 def test_without_their_records_there_are_no_tables(read, synthetic):

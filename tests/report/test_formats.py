@@ -71,6 +71,11 @@ def test_markdown_keeps_its_columns(table):
     assert "\\<b\\>" in rows[3]
 
 
+def test_code_in_a_note_stays_code(table):
+    table = Table("name", "", [Column("x")], [], ["`--out a_b` * is it"])
+    assert markdown_table(table).splitlines()[-1] == "`--out a_b` \\* is it"
+
+
 def test_csv_holds_the_tidy_figures_and_else_the_texts(table):
     lines = list(csv.reader(csv_table(table).splitlines()))
     assert lines == [["a", "b", "c"], ["1", NASTY, ""], ["", "", "2.5"]]

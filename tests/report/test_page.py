@@ -7,8 +7,9 @@ from html.parser import HTMLParser
 import pytest
 from PIL import Image
 
-from firstsight.errors import BadInput, CannotWrite
+from firstsight.errors import BadInput, CannotWrite, UnreadableFile
 from firstsight.report.page import write_report
+from firstsight.report.sections import headlines
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
 
@@ -92,10 +93,23 @@ def test_every_table_is_there_in_three_formats(folder):
 
 
 def test_the_page_says_what_it_is_made_of_and_who_leads(page):
-    assert "3 data sets, 19 methods, 5 seeds, " in page.text
+    assert "3 data sets, 19 methods, 317 records, 4 failed" in page.text
     assert "4 failed cells" in page.text
     assert "The optimiser left the road: loss is <nan> & 100 % of rows are lost." in page.text
     assert re.search(r"CUB: T1 \d\d\.\d by transductive-deep-embedding †, paper 67\.8; H \d\d\.\d by", page.text)
+
+
+def test_who_is_told_more_leads_no_headline_and_is_told_where_it_is_above(read, synthetic):
+    figures = {"rn": 60.0, "ale": 50.0, "qfsl": 70.0}
+    records = [synthetic.record("glyphs", method=m, t1=v) for m, v in figures.items()]
+    records += [synthetic.record("glyphs", m, "gzsl", h=100 - v) for m, v in figures.items()]
+    for record in records:
+        record["extra_supervision"] = "it knows more" if record["method"] == "qfsl" else ""
+    (line,) = headlines(read(records))
+    assert line == "glyphs: T1 60.0 by rn (told more and not ranked: qfsl * 70.0); H 50.0 by ale"
+    assert headlines(read([r for r in records if r["method"] == "qfsl"])) == [
+        "glyphs: T1 70.0 by qfsl *; H 30.0 by qfsl *"
+    ]
 
 
 def test_the_same_records_make_the_same_files(synthetic, tmp_path):
@@ -164,10 +178,18 @@ def test_bad_records_leave_an_older_report_as_it_was(synthetic, tmp_path):
     assert not (tmp_path / "tables").exists()
 
 
+def test_a_damaged_map_is_refused_before_the_folder_is_made(synthetic, tmp_path):
+    place = synthetic.write(tmp_path / "records", [synthetic.record()])
+    (synthetic.write_map(place) / "maps" / "CUB.npz").write_bytes(b"PK half of a map")
+    with pytest.raises(UnreadableFile, match="is not a map"):
+        write_report(place, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_place_that_cannot_be_written_to_is_told_before_anything_is_drawn(synthetic, tmp_path, monkeypatch):
     place = synthetic.write(tmp_path / "records", [synthetic.record()])
     (tmp_path / "file").write_text("old")
-    monkeypatch.setattr("firstsight.report.page.all_sections", lambda _: pytest.fail("drew first"))
+    monkeypatch.setattr("firstsight.report.page.all_sections", lambda *_: pytest.fail("drew first"))
     with pytest.raises(CannotWrite, match="choose another --out"):
         write_report(place, tmp_path / "file")
     assert (tmp_path / "file").read_text() == "old"

@@ -29,6 +29,19 @@ def test_the_newer_record_of_a_cell_counts(read, synthetic):
     assert not results.failed
 
 
+def test_records_stand_in_the_papers_order_whatever_finished_first(read, synthetic):
+    cells = [("glyphs", "dap", "zsl", 0), ("CUB", "rn", "zsl", 0), ("CUB", "dap", "gzsl", 0), ("CUB", "dap", "zsl", 1)]
+    cells.append(("CUB", "dap", "zsl", 0))
+    found = read([synthetic.record(*cell) for cell in cells]).records
+    assert [(r["dataset"], r["method"], r["setting"], r["seed"]) for r in found] == [
+        ("CUB", "dap", "zsl", 0),
+        ("CUB", "dap", "zsl", 1),
+        ("CUB", "dap", "gzsl", 0),
+        ("CUB", "rn", "zsl", 0),
+        ("glyphs", "dap", "zsl", 0),
+    ]
+
+
 def test_studies_stay_out_of_the_tables(read, synthetic):
     results = read([synthetic.record(), synthetic.record(seed=1, study="separation", variant={"separation": 1.0})])
     assert (len(results.tables), len(results.studies)) == (1, 1)
@@ -52,6 +65,8 @@ def test_a_record_of_another_version_is_refused(read, synthetic):
     ("field", "value"),
     [
         ("t1", "high"),
+        ("seed", 0.5),
+        ("method", 5),
         ("t1", True),
         ("per_class", [1]),
         ("per_class", {"t1": {"ox": "good"}}),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from firstsight.report.significance import compare, significance_table
+from firstsight.report.significance import compare, compare_classes, significance_table
 
 
 def _figures(*values):
@@ -47,21 +47,69 @@ def test_a_difference_that_never_changes_is_not_divided_by_zero():
     assert compare({0: 2.0, 1: 2.0, 2: 2.0}, {3: 1.0, 4: 1.0, 5: 1.0}).p is None
 
 
-def _texts(row):
-    return [cell.text for cell in row]
+def test_classes_are_compared_by_swapping_the_two_methods_in_each():
+    first = {"t1": {"ox": 60.0, "yak": 70.0, "emu": 80.0}}
+    second = {"t1": {"ox": 50.0, "yak": 60.0, "emu": 70.0}}
+    # Ten more in each of three classes: of all eight ways to swap, only none and all are as extreme.
+    assert compare_classes(first, second) == pytest.approx(2 / 8, abs=0.02)
+    assert compare_classes(second, first) == compare_classes(first, second)
+    assert compare_classes(first, first) == 1.0
+
+
+def test_many_classes_show_what_few_cannot():
+    first = {"t1": {str(i): 50.0 + i for i in range(40)}}
+    second = {"t1": {str(i): 45.0 + i for i in range(40)}}
+    assert compare_classes(first, second) == 1 / 10_000  # the way it was is one of them
+    even = {"t1": {str(i): 50.0 + i + (5 if i % 2 else -5) for i in range(40)}}
+    assert compare_classes(first, even) > 0.9
+
+
+def test_h_is_compared_through_seen_and_unseen_classes():
+    names = [str(i) for i in range(30)]
+    first = {"ts": dict.fromkeys(names, 40.0), "tr": dict.fromkeys(names, 60.0)}
+    # The same mean of all classes (50), but another harmonic mean: 48 against 2 · 10 · 90 / 100 = 18.
+    second = {"ts": dict.fromkeys(names, 10.0), "tr": dict.fromkeys(names, 90.0)}
+    assert compare_classes(first, second) < 0.001
+
+
+def test_other_classes_or_none_are_not_compared():
+    own = {"t1": {"ox": 60.0}}
+    assert compare_classes(own, {"t1": {"yak": 60.0}}) is None
+    assert compare_classes(own, {}) is None
+    assert compare_classes({}, own) is None
+
+
+def _texts(table):
+    return [[cell.text for cell in row] for row in table.rows if not isinstance(row, str)]
 
 
 def test_the_table_names_leader_runner_up_and_verdict(read, synthetic):
-    record = synthetic.record
-    records = [record(method="rn", seed=s, t1=60.0 + s) for s in range(3)]
-    records += [record(method="ale", seed=s, t1=50.0 + 1.1 * s) for s in range(3)]
-    records += [record(method="qfsl", t1=70.0, transductive=True)]
+    def record(method, seed, t1, **more):
+        classes = {str(i): t1 + i for i in range(20)}
+        return synthetic.record(method=method, seed=seed, t1=t1, per_class={"t1": classes}, **more)
+
+    records = [record("rn", s, 60.0 + s) for s in range(3)]
+    records += [record("ale", s, 50.0 + 1.1 * s) for s in range(3)]
+    records += [record("sje", 0, 70.0, transductive=True)]
     table = significance_table(read(records))
-    overall, inductive = map(_texts, table.rows)
-    assert overall[:6] == ["CUB", "T1", "all", "qfsl †", "rn", "+9.0"]
-    assert overall[6:] == ["1 and 3", "–", "–", "not enough seeds"]
-    assert inductive[:6] == ["CUB", "T1", "inductive", "rn", "ale", "+9.9"]
-    assert inductive[-1] == "significant (paired)"
+    overall, inductive = _texts(table)
+    assert table.rows[0] == "CUB"
+    assert overall == ["T1", "all", "sje †", "rn", "+9.0", "1 and 3", "–", "–", "too few seeds", "0.0001", "yes"]
+    assert inductive[:6] == ["T1", "inductive", "rn", "ale", "+9.9", "3"]
+    assert inductive[-3:] == ["yes (paired)", "0.0001", "yes"]
+    line = table.tidy[0]
+    assert (line["dataset"], line["leader"], line["runner_up"], line["difference"]) == ("CUB", "sje", "rn", 9.0)
+    assert (line["p_seeds"], line["p_classes"]) == (None, 0.0001)
+
+
+def test_who_is_told_more_is_not_compared(read, synthetic):
+    records = [synthetic.record(method=m, t1=t1) for m, t1 in (("ale", 50.0), ("rn", 60.0), ("qfsl", 90.0))]
+    records[-1]["extra_supervision"] = "it knows more"
+    table = significance_table(read(records))
+    (row,) = _texts(table)
+    assert row[2:4] == ["rn", "ale"]
+    assert row[-1] == "not recorded"  # without accuracies per class
+    assert "(*) are not compared" in table.notes[-1]
 
 
 def test_one_method_alone_has_nobody_to_lead(read, synthetic):

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from firstsight.report.picture import Picture, quiet, short, slug
-from firstsight.report.results import SETTINGS, Results
+from firstsight.report.results import Results, setting_of
 from firstsight.report.table import Cell, Column, Table
 
 MOST_CLASSES = 60  # in one chart; more cannot be read
@@ -19,11 +19,10 @@ MOST_PAIRS = 10
 
 def class_accuracies(results: Results, dataset: str, metric: str) -> dict[str, dict[str, float]]:
     """Accuracy of each class by method, mean over seeds: {method: {class: percent}}."""
-    setting = next(s for s, metrics in SETTINGS.items() if metric in metrics)
     found: dict[str, dict[str, float]] = {}
     for method in results.methods:
         values: dict[str, list[float]] = defaultdict(list)
-        for run in results.runs(dataset, method, setting):
+        for run in results.runs(dataset, method, setting_of(metric)):
             for name, value in (run["per_class"].get(metric) or {}).items():
                 if value is not None:
                     values[name].append(value)
@@ -47,8 +46,8 @@ def class_chart(results: Results, dataset: str) -> Picture | None:
     axis = figure.subplots()
     axis.set_facecolor("#DDDDDD")  # no value
     image = axis.imshow(np.ma.masked_invalid(values), cmap="cividis", vmin=0, vmax=100, aspect="auto")
-    axis.set_xticks(range(len(found)), labels, rotation=60, ha="right", fontsize=8)
-    axis.set_yticks(range(len(shown)), [short(name) for name in shown], fontsize=7.5)
+    axis.set_xticks(range(len(found)), labels, rotation=60, ha="right", rotation_mode="anchor", fontsize=8)
+    axis.set_yticks(range(len(shown)), [short(name) for name in shown], fontsize=_size(shown))
     axis.tick_params(length=0)
     axis.set_xticks(np.arange(len(found) + 1) - 0.5, minor=True)
     axis.grid(which="minor", axis="x", color="white", linewidth=1.2)
@@ -80,14 +79,16 @@ def class_table(results: Results) -> Table | None:
         found = class_accuracies(results, dataset, "t1") or class_accuracies(results, dataset, "ts")
         if not found:
             continue
-        rows.append(dataset)
         order = _easiest_first(found)
         few = order if len(order) <= 10 else [*order[:5], *order[-5:]]
+        rows.append(dataset if few == order else f"{dataset}: the 5 easiest, then the 5 hardest of {len(order)}")
         for name in few:
             values = {m: found[m][name] for m in found if name in found[m]}
-            best = max(values, key=lambda m: values[m])
-            cells = [f"{mean(values.values()):.1f}", f"{min(values.values()):.1f}", f"{values[best]:.1f}"]
-            rows.append([Cell(name), *map(Cell, cells), Cell(results.label(best))])
+            highest = max(values.values())
+            first, *others = (m for m in values if values[m] == highest)
+            cells = [f"{mean(values.values()):.1f}", f"{min(values.values()):.1f}", f"{highest:.1f}"]
+            by = results.label(first) + (f" and {len(others)} more" if others else "")
+            rows.append([Cell(name), *map(Cell, cells), Cell(by)])
     if not rows:
         return None
     columns = [Column("class", is_number=False)]
@@ -120,7 +121,7 @@ def confusion_chart(results: Results, dataset: str) -> Picture | None:
     bars = axis.barh(range(len(pairs)), counts, color="#56B4E9", height=0.7)
     axis.bar_label(bars, [f"{count:.1f}".removesuffix(".0") for count in counts], padding=3, fontsize=8)
     names = [f"{short(truth)}  →  {short(predicted)}" for (truth, predicted), _ in pairs]
-    axis.set_yticks(range(len(pairs)), names, fontsize=8)
+    axis.set_yticks(range(len(pairs)), names, fontsize=_size([name for pair, _ in pairs for name in pair]))
     axis.invert_yaxis()
     axis.margins(x=0.1)
     quiet(axis, xlabel="rows per run (true class → named as)")
@@ -128,7 +129,7 @@ def confusion_chart(results: Results, dataset: str) -> Picture | None:
     (truth, predicted), count = pairs[0]
     return Picture(
         f"confusion-{slug(dataset)}",
-        f"{dataset}: what {leader} confuses most",
+        f"{dataset}: what {leader}, highest in T1, confuses most",
         f"The {len(pairs)} pairs of unseen classes of {dataset} that {leader} confuses most; first {truth} named as "
         f"{predicted}, {count:.1f} rows per run.",
         figure,
@@ -158,11 +159,16 @@ def confusion_table(results: Results) -> Table | None:
     if not rows:
         return None
     columns = [Column("true class", is_number=False), Column("named as", is_number=False)]
-    columns += [Column("rows per run and method"), Column("methods that do")]
+    columns += [Column("rows per run and method"), Column("methods that confuse them")]
     notes = [
         "Conventional setting. Each record keeps its 200 most frequent confusions; `confusion.csv` has them per method."
     ]
     return Table("confusion", "Unseen classes that all methods together confuse most", columns, rows, notes, tidy)
+
+
+def _size(names: list[str]) -> float:
+    """The size of class names beside a chart: of single letters, the accents must be told apart."""
+    return 11 if max(map(len, names)) <= 3 else 8
 
 
 def _easiest_first(found: dict[str, dict[str, float]]) -> list[str]:

@@ -93,14 +93,14 @@ def study_chart(results: Results, dataset: str, study: str) -> Picture | None:
             axis.axvspan(
                 place[value] - 0.18,
                 place[value] + 0.18,
-                color="#EEEEEE",
+                color="#E2E2E2",
                 zorder=0,
                 label=None if n_before else "collapsed",
             )
         axis.set_xticks([place[v] for v in values], [f"{v:g}" for v in values], fontsize=8)
         axis.set_title(method, fontsize=10)
         quiet(axis, ylabel="%" if axis is axes[0] else "", xlabel="λ (separation)" if study == "separation" else study)
-        axis.set_ylim(bottom=0)
+        axis.set_ylim(0, max(10.0, axis.get_ylim()[1]))  # where all has collapsed, noise must not fill the panel
     handles: dict[str, Artist] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
@@ -108,13 +108,22 @@ def study_chart(results: Results, dataset: str, study: str) -> Picture | None:
     figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=5, frameon=False, fontsize=9)
     title = "λ" if study == "separation" else study
     span = f"{values[0]:g} to {values[-1]:g}"
+    drawn = [TITLES[metric] for metric in LINES if any(lines[m][metric] for m in methods)]
     return Picture(
         f"study-{slug(study)}-{slug(dataset)}",
         f"{dataset}: sensitivity to {title}",
-        f"T1, ts, tr and H of {' and '.join(methods)} on {dataset} with {title} from {span}.",
+        f"{', '.join(drawn)} of {' and '.join(methods)} on {dataset} with {title} from {span}.",
         figure,
-        [_over_seeds(p for m in methods for p in lines[m].values())],
+        [_over_seeds(p for m in methods for p in lines[m].values()), *_elsewhere(results, dataset, methods, study)],
     )
+
+
+def _elsewhere(results: Results, dataset: str, methods: list[str], study: str) -> list[str]:
+    """Which value of a study's parameter the tables are made with."""
+    own = [r["parameters"].get(study) for r in results.tables if r["dataset"] == dataset and r["method"] in methods]
+    values = sorted({v for v in own if isinstance(v, int | float)})
+    name = "λ" if study == "separation" else study
+    return [f"In the tables above, {name} is {' or '.join(f'{v:g}' for v in values)}."] if values else []
 
 
 def tradeoff_chart(results: Results, dataset: str) -> Picture | None:
@@ -152,7 +161,7 @@ def tradeoff_chart(results: Results, dataset: str) -> Picture | None:
     marks: dict[str, Any] = {"color": "white", "markeredgecolor": "black", "linestyle": ""}
     handles = axis.get_legend_handles_labels()[0]
     handles += [Line2D([], [], color="#BBBBBB", label="the others")] if len(curves) > len(best) else []
-    handles += [Line2D([], [], marker="o", label="as it is", **marks)]
+    handles += [Line2D([], [], marker="o", label="the method as it is", **marks)]
     if calibrated:
         handles += [Line2D([], [], marker="X", markersize=8, label="calibrated on validation classes", **marks)]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=8.5)
@@ -161,7 +170,12 @@ def tradeoff_chart(results: Results, dataset: str) -> Picture | None:
         f"{dataset}: seen against unseen classes",
         f"Trade-off curves of {len(curves)} methods on {dataset}; the largest area has {_with(area, best[0])}.",
         figure,
-        ["Curves and marks are of the first seed; the number behind a name is the area under its curve (AUSUC)."],
+        [
+            "Along a curve, a constant is taken off the scores of seen classes: to the right it is larger, and more "
+            "rows are named as unseen classes.",
+            "Curves and marks are of the first seed; the number behind a name is the area under its curve (AUSUC), its "
+            "mean over seeds.",
+        ],
     )
 
 

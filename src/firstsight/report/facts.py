@@ -99,7 +99,11 @@ def audit_table(results: Results) -> Table | None:
     leaking = sum(bool(leaks(r)) for r in watched)
     said = f"{leaking} of them more than they should" if leaking else "none a label that it should not know"
     title = f"Leakage audit: {len(watched)} records say what their fit has touched, {said}"
-    return Table("audit", title, columns, rows)
+    notes = [
+        "Clean: no label of a test row or of an unseen class has reached the fit, and if the method is inductive, no "
+        "unlabelled row and no description of an unseen class either.",
+    ]
+    return Table("audit", title, columns, rows, notes)
 
 
 def cost_table(results: Results) -> Table | None:
@@ -139,14 +143,17 @@ def parameter_table(results: Results) -> Table | None:
     known = [r for r in results.tables if r["parameters"]]
     if not known:
         return None
-    columns = [Column(t, is_number=False) for t in ("data set", "method", "setting", "tuned", "parameters")]
-    rows: list[list[Cell] | str] = []
+    columns = [Column(t, is_number=False) for t in ("data sets", "method", "setting", "tuned", "parameters")]
+    settings: dict[tuple[str, str, str, str], list[str]] = {}
     for runs in _cells(known):
         about = runs[0]
-        distinct = list(dict.fromkeys(_words(r["parameters"]) for r in runs))
+        distinct = " / ".join(dict.fromkeys(_words(r["parameters"]) for r in runs))
         tuned = _words(about["tuned"]) if isinstance(about["tuned"], dict) else "yes" if about["tuned"] else "no"
-        names = (Cell(about[name]) for name in ("dataset", "method", "setting"))
-        rows.append([*names, Cell(tuned), Cell(" / ".join(distinct))])
+        settings.setdefault((about["method"], tuned, distinct, about["dataset"]), []).append(about["setting"])
+    datasets: dict[tuple[str, ...], list[str]] = {}  # what is the same on several data sets stands in one row
+    for (method, tuned, distinct, dataset), own in settings.items():
+        datasets.setdefault((method, ", ".join(own), tuned, distinct), []).append(dataset)
+    rows = [[Cell(", ".join(own)), *map(Cell, alike)] for alike, own in datasets.items()]
     notes = ["Tuned: on validation classes of the training set. No: the method's own defaults."]
     return Table("parameters", "Parameters", columns, rows, notes)
 

@@ -77,7 +77,7 @@ def markdown_table(table: Table) -> str:
         else:
             lines.append(_piped([_markdown_cell(cell) for cell in row]))
     for note in table.notes:
-        lines += ["", markdown_text(note)]
+        lines += ["", markdown_sentence(note)]
     return "\n".join(lines) + "\n"
 
 
@@ -104,7 +104,17 @@ def latex_text(text: str) -> str:
 
 def markdown_text(text: str) -> str:
     """Text as Markdown shows it."""
-    return "".join(f"\\{letter}" if letter in _MARKDOWN else letter for letter in " ".join(text.split()))
+    return _escaped(" ".join(text.split()))
+
+
+def markdown_sentence(text: str) -> str:
+    """Text as Markdown shows it; what stands between backticks is code, in which nothing is escaped."""
+    parts = re.split(r"(`[^`]+`)", " ".join(text.split()))  # every second one is code
+    return "".join(part if number % 2 else _escaped(part) for number, part in enumerate(parts))
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"\\{letter}" if letter in _MARKDOWN else letter for letter in text)
 
 
 def _groups(columns) -> list[tuple[str, int]]:
@@ -143,7 +153,8 @@ def _latex_cell(cell: Cell) -> str:
 
 
 def _markdown_cell(cell: Cell) -> str:
-    wrap = {"best": "**%s**", "second": "<u>%s</u>", "failed": "*%s*"}.get(cell.mark, "%s")
+    # Markdown cannot underline, and GitHub lets <ins> through but not <u>.
+    wrap = {"best": "**%s**", "second": "<ins>%s</ins>", "failed": "*%s*"}.get(cell.mark, "%s")
     return wrap % markdown_text(cell.text) + (f" ({markdown_text(cell.detail)})" if cell.detail else "")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,42 +17,60 @@ from firstsight.report.picture import Picture, short, slug
 
 SPACES = {"visual": "Visual space", "inductive": "Inductive embedding", "transductive": "Transductive embedding"}
 WHICH = {"all": "seen and unseen classes", "unseen": "unseen classes"}
+Arrays = Mapping[str, np.ndarray]
+Maps = list[tuple[str, Arrays]]  # data set and arrays
 MOST_NAMED = 24  # classes in a legend
 
 
-def read_map(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of one map file; benchmark records tell what is in it."""
+def read_map(path: Path) -> Arrays:
+    """The arrays of one map file, checked so far that they can be drawn."""
     try:
         with np.load(path, allow_pickle=False) as file:
             found = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:  # NumPy, zipfile and zlib each have exceptions of their own for a damaged file
         raise UnreadableFile(f"{path} is not a map of `firstsight benchmark` ({error}); remove it.") from None
     for space in SPACES:
         for which in WHICH:
-            points = found.get(f"{space}_{which}_points")
-            if points is None:
-                continue
-            labels, names = (found.get(f"{which}_{part}", np.empty(0)) for part in ("labels", "names"))
-            fits = points.ndim == 2 and points.shape[1] == 2 and labels.ndim == names.ndim == 1
-            if not fits or len(labels) != len(points) or labels.max(initial=-1) >= len(names):
+            if f"{space}_{which}_points" in found and not _fits(found, space, which):
                 raise UnreadableFile(f"{path} is damaged: {space}_{which} does not fit its labels; remove it.")
     return found
 
 
-def map_pictures(folder: Path, splits: Mapping[str, str]) -> list[Picture]:
-    """A picture of each map in `folder/maps`; `splits` are those of the records, by data set."""
+def _fits(arrays: Arrays, space: str, which: str) -> bool:
+    """Whether there is a place and a known class for each sample, and a place for each description or for none."""
+    nothing = np.empty(0)
+    labels, names = (arrays.get(f"{which}_{part}", nothing) for part in ("labels", "names"))
+    points = arrays[f"{space}_{which}_points"]
+    squares = arrays.get(f"{space}_{which}_classes", np.empty((0, 2)))
+    return (
+        _are_places(points)
+        and _are_places(squares)
+        and names.ndim == 1
+        and labels.shape == points.shape[:1]
+        and set(labels.tolist()) <= set(range(len(names)))
+        and len(squares) in (0, len(names))
+        and _seen(arrays, which).shape == names.shape
+    )
+
+
+def _are_places(points: np.ndarray) -> bool:
+    fits = points.ndim == 2 and points.shape[1] == 2 and np.issubdtype(points.dtype, np.floating)
+    return fits and bool(np.isfinite(points).all())
+
+
+def read_maps(folder: Path, splits: Mapping[str, str]) -> Maps:
+    """The data set and arrays of each map in `folder/maps`; `splits` are those of the records, by data set."""
     found = []
     for path in sorted((folder / "maps").glob("*.npz")):
         arrays = read_map(path)
         name, split = (str(arrays.get(key, default)) for key, default in (("dataset", path.stem), ("split", "")))
         if split and split != splits.get(name, split):
             raise BadInput(f"{path} is of another split than the records of {name}; remove it, or make it anew.")
-        picture = map_picture(arrays, name)
-        found += [picture] if picture else []
+        found.append((name, arrays))
     return found
 
 
-def map_picture(arrays: Mapping[str, np.ndarray], dataset: str) -> Picture | None:
+def map_picture(arrays: Arrays, dataset: str) -> Picture | None:
     """Samples as dots, descriptions as squares, a colour per class; what is not there is left out."""
     spaces = [s for s in SPACES if any(f"{s}_{w}_points" in arrays for w in WHICH)]
     rows = [w for w in WHICH if any(f"{s}_{w}_points" in arrays for s in SPACES)]
@@ -89,11 +106,11 @@ def map_picture(arrays: Mapping[str, np.ndarray], dataset: str) -> Picture | Non
     )
 
 
-def _seen(arrays: Mapping[str, np.ndarray], which: str) -> np.ndarray:
+def _seen(arrays: Arrays, which: str) -> np.ndarray:
     return arrays.get(f"{which}_seen", np.zeros(len(arrays[f"{which}_names"]), dtype=bool))
 
 
-def _panel(axis: Axes, arrays: Mapping[str, np.ndarray], space: str, which: str, n_classes: int) -> None:
+def _panel(axis: Axes, arrays: Arrays, space: str, which: str, n_classes: int) -> None:
     points = arrays[f"{space}_{which}_points"]
     squares = arrays.get(f"{space}_{which}_classes", np.empty((0, 2)))
     labels = arrays[f"{which}_labels"]

@@ -9,9 +9,10 @@ from firstsight.report.results import Results
 from firstsight.report.table import Cell, Column, Table, spread
 
 # The paper's Table 1: intra-class compactness, inter-class separability. Its own method claims both.
-_CLAIMS = {"semantic": ("✓", "×"), "visual": ("✓", "×"), "latent": ("×", "✓")}
+_CLAIMS = {"semantic": "compact", "visual": "compact", "latent": "separable"}
 _OWN = ("deep-embedding", "transductive-deep-embedding")
-_FACTS = {"compactness": "compact ↓", "separability": "separable ↑", "hubness": "hubs"}
+# The space before an arrow does not break: it stays with its word.
+_FACTS = {"compactness": "compact\u00a0↓", "separability": "separable\u00a0↑", "hubness": "hubs"}
 _TRADE_OFF = {"ausuc": "AUSUC", "h": "H", "calibrated_h": "H cal."}
 
 
@@ -21,8 +22,7 @@ def space_table(results: Results) -> Table | None:
     datasets = [d for d in results.datasets if any(values[d, m] for m in results.methods)]
     if not datasets:
         return None
-    columns = [Column("method", is_number=False), Column("compact", "paper says", False)]
-    columns.append(Column("separable", "paper says", False))
+    columns = [Column("method", is_number=False), Column("paper says", is_number=False)]
     columns += [Column(title, d) for d in datasets for title in _FACTS.values()]
     rows: list[list[Cell] | str] = []
     tidy: list[dict[str, Any]] = []
@@ -31,8 +31,8 @@ def space_table(results: Results) -> Table | None:
         if own:
             rows.append(f"{space or 'unknown'} space")
         for method in own:
-            claims = ("✓", "✓") if method in _OWN else _CLAIMS.get(space, ("–", "–"))
-            cells = [Cell(results.label(method)), *map(Cell, claims)]
+            claim = "both" if method in _OWN else _CLAIMS.get(space, "–")
+            cells = [Cell(results.label(method)), Cell(claim)]
             for dataset in datasets:
                 for fact in _FACTS:
                     found = values[dataset, method].get(fact, [])
@@ -53,6 +53,7 @@ def space_table(results: Results) -> Table | None:
         "Compactness: distance of rows to their class's mean, against that between class means; less is more compact. "
         "Separability: simplified silhouette, from −1 to 1; more is better. Hubness: skewness of how often a class is "
         "among the best of a row; 0 is none.",
+        "What the paper says stands in its Table 1, without figures.",
     ]
     if without:
         notes.append(f"Not recorded: {', '.join(without)}.")
@@ -66,7 +67,8 @@ def calibration_table(results: Results) -> Table | None:
     if not datasets:
         return None
     columns = [Column("method", is_number=False)]
-    columns += [Column(title, d) for d in datasets for title in _TRADE_OFF.values()]
+    shown = [name for name in _TRADE_OFF if any(values.get(name) for values in found.values())]
+    columns += [Column(_TRADE_OFF[name], d) for d in datasets for name in shown]
     rows: list[list[Cell] | str] = []
     tidy: list[dict[str, Any]] = []
     for space, methods in results.by_space():
@@ -77,7 +79,7 @@ def calibration_table(results: Results) -> Table | None:
             cells = [Cell(results.label(method))]
             for dataset in datasets:
                 values = found[dataset, method]
-                cells += [Cell(spread(values.get(name, []))) for name in _TRADE_OFF]
+                cells += [Cell(spread(values.get(name, []))) for name in shown]
                 means = {name: round(mean(v), 4) for name, v in values.items() if v}
                 tidy += [{"dataset": dataset, "method": method, **means}] if means else []
             rows.append(cells)
@@ -87,9 +89,11 @@ def calibration_table(results: Results) -> Table | None:
         "classes; not to be compared with the tables above. `calibration.csv` has ts, tr and the constant, in the "
         "units of the method's own scores.",
     ]
-    if not any("calibrated_h" in line for line in tidy):
+    title = "Area under the curve, H, and H calibrated (%)"
+    if "calibrated_h" not in shown:
         notes[1] = "H is not calibrated in these records; `firstsight benchmark … --calibrate` makes such."
-    return Table("calibration", "Area under the curve, H, and H calibrated (%)", columns, rows, notes, tidy)
+        title = "Area under the curve, and H (%)"
+    return Table("calibration", title, columns, rows, notes, tidy)
 
 
 def _trade_off(results: Results, dataset: str, method: str) -> dict[str, list[float]]:

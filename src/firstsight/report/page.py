@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import tempfile
 from collections.abc import Callable
 from html import escape
 from importlib.resources import files
@@ -12,7 +13,10 @@ from string import Template
 from firstsight.errors import CannotWrite
 from firstsight.files import write_atomically
 from firstsight.report.formats import csv_table, html_notes, html_sentence, html_table, latex_table, markdown_table
+from firstsight.report.manifest import replacing
+from firstsight.report.maps import read_maps
 from firstsight.report.picture import Picture, plain_text, png_of
+from firstsight.report.result_tables import mark_notes
 from firstsight.report.results import Results, read_results
 from firstsight.report.sections import Section, all_sections, headlines
 from firstsight.report.table import Table
@@ -23,13 +27,15 @@ Show = Callable[[int, int], None]
 def write_report(place: str | Path, out: str | Path, show: Show = lambda done, of: None) -> Path:
     """Read the records at `place`, write the report into the folder `out`, and give the page's path.
 
-    Everything is made before the first file is written: bad records leave an older report as it was. `show` is told
-    how many of how many tables and figures are ready.
+    Records and maps are judged before the folder is made, and all is drawn before the first file is written: bad
+    ones leave an older report as it was. Files of an older report that this one does not have are removed at the end.
+    `show` is told how many of how many tables and figures are ready.
     """
     results, out = read_results(place), Path(out)
+    maps = read_maps(results.folder, results.splits)
     _check_writable(out)
     with plain_text():
-        sections = all_sections(results)
+        sections = all_sections(results, maps)
     blocks = [block for section in sections for block in section.blocks]
     contents: dict[str, str | bytes] = {}
     shown: dict[int, str] = {}
@@ -39,8 +45,9 @@ def write_report(place: str | Path, out: str | Path, show: Show = lambda done, o
         shown[id(block)] = _block(block, own)
         show(number, len(blocks))
     contents["index.html"] = _page(results, sections, shown)
-    for name, content in contents.items():
-        write_atomically(out / name, content)
+    with replacing(out, contents):
+        for name, content in contents.items():  # the page comes last: until then, the older one is whole
+            write_atomically(out / name, content)
     return out / "index.html"
 
 
@@ -48,9 +55,7 @@ def _check_writable(out: Path) -> None:
     """Find out before the drawing begins that there is nowhere to put it."""
     try:
         out.mkdir(parents=True, exist_ok=True)
-        probe = out / ".firstsight-report"
-        probe.touch()
-        probe.unlink()
+        tempfile.TemporaryFile(dir=out).close()
     except OSError as error:
         reason = error.strerror or error
         raise CannotWrite(f"Could not write into the folder {out} ({reason}); choose another --out.") from None
@@ -91,17 +96,16 @@ def _block(block: Table | Picture, own: dict[str, str | bytes]) -> str:
 def _page(results: Results, sections: list[Section], shown: dict[int, str]) -> str:
     own = files("firstsight.report")
     template = Template(own.joinpath("page.html").read_text(encoding="utf-8"))
-    seeds = len({r["seed"] for r in results.tables})
     counts = [
         (len(results.datasets), "data set"),
         (len(results.methods), "method"),
-        (seeds, "seed"),
         (len(results.records), "record"),
         (len(results.failed), "failed cell"),
     ]
     return template.substitute(
         style=own.joinpath("page.css").read_text(encoding="utf-8"),
         counts=", ".join(f"{n:,} {word}{'' if n == 1 else 's'}" for n, word in counts),
+        marks=escape(" ".join(mark_notes(results, results.methods)[1:])),
         headlines="".join(f"<li>{escape(line)}</li>" for line in headlines(results)),
         contents="".join(f'<li><a href="#{s.name}">{escape(s.title)}</a></li>' for s in sections),
         sections="".join(_section(section, shown) for section in sections),

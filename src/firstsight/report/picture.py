@@ -55,7 +55,7 @@ def slug(text: str) -> str:
     return re.sub(r"[^\w.+-]+", "_", text).strip("._") or "unnamed"
 
 
-def short(text: str, longest: int = 28) -> str:
+def short(text: str, longest: int = 32) -> str:
     text = " ".join(text.split())
     return text if len(text) <= longest else text[: longest - 1] + "…"
 

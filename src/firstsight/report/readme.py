@@ -1,6 +1,6 @@
 """The README's tables, written from the records in `results/`: no figure there is typed by hand.
 
-Records are lines of `results/*.jsonl` (`firstsight benchmark`), or files `results/*/*.json` (`firstsight evaluate`).
+Records are the lines of `results/*.jsonl` (`firstsight benchmark`); the demo's table is `results/demo.json`.
 
 `python -m firstsight.report.readme` in the project's folder writes them anew; a test fails where they differ.
 """
@@ -9,53 +9,49 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 from firstsight.errors import BadInput
 from firstsight.files import write_atomically
-from firstsight.report.results import SETTINGS, Results, read_results
-from firstsight.report.table import spread
+from firstsight.report.formats import markdown_table
+from firstsight.report.result_tables import figure_cell, mark_notes, ranks
+from firstsight.report.results import SETTINGS, TITLES, Results, read_results
+from firstsight.report.table import Cell, Column, Table
 
-FIGURES = {"t1": "T1", "ts": "ts", "tr": "tr", "h": "H"}
+_SHOWN = ("t1", "h")  # the figure that each setting is judged by
 
 
 def demo_table(records: list[dict[str, Any]]) -> str:
     """What the demo found, as Markdown."""
     lines = ["| method | T1 | ts | tr | H |", "|---|---:|---:|---:|---:|"]
     for record in records:
-        lines.append(f"| {record['method']} | " + " | ".join(f"{record[k]:.1f}" for k in FIGURES) + " |")
+        lines.append(f"| {record['method']} | " + " | ".join(f"{record[k]:.1f}" for k in TITLES) + " |")
     return "\n".join(lines)
 
 
-def results_table(records: list[dict[str, Any]]) -> str:
-    """Mean ± standard deviation over seeds of every data set and method, as Markdown."""
-    cells = defaultdict(list)
-    for record in records:
-        cells[record["dataset"], record["method"]].append(record)
-    lines = ["| data set | method | seeds | T1 | ts | tr | H |", "|---|---|---:|---:|---:|---:|---:|"]
-    for (dataset, method), runs in sorted(cells.items()):
-        if len({run["split"] for run in runs}) > 1:
-            raise BadInput(f"The records of {dataset} come from different splits; keep those of one.")
-        shown = [_spread([run[name] for run in runs]) for name in FIGURES]
-        name = f"{method} *" if any(run.get("extra_supervision") for run in runs) else method
-        lines.append(f"| {dataset} | {name} | {len(runs)} | " + " | ".join(shown) + " |")
-    if any(record.get("extra_supervision") for record in records):
-        lines += ["", "\\* is told more than the others: which unlabelled rows belong to unseen classes."]
-    return "\n".join(lines)
-
-
-def both_settings(results: Results) -> list[dict[str, Any]]:
-    """Benchmark records of a data set, method and seed in one: T1 of the one setting, ts, tr and H of the other."""
-    joined: dict[tuple[str, str, int], dict[str, Any]] = {}
-    for record in results.tables:
-        names = ("dataset", "method", "seed", "split", "extra_supervision")
-        start = {**{name: record[name] for name in names}, **dict.fromkeys(FIGURES)}
-        row = joined.setdefault((record["dataset"], record["method"], record["seed"]), start)
-        for name in SETTINGS[record["setting"]]:
-            row[name] = "failed" if record["status"] == "failed" else record[name]
-    return list(joined.values())
+def results_table(results: Results) -> Table:
+    """T1 and H of every method on every data set, a row per method, in the paper's order."""
+    figures = [(dataset, metric) for dataset in results.datasets for metric in _SHOWN]
+    marks = {figure: ranks(results, *figure) for figure in figures}
+    columns = [Column("method", is_number=False), Column("seeds")]
+    columns += [Column(TITLES[metric], dataset) for dataset, metric in figures]
+    rows: list[list[Cell] | str] = []
+    tried = {r["method"] for r in results.tables}
+    for space, methods in results.by_space():
+        own = [method for method in methods if method in tried]
+        rows += [f"{space or 'unknown'} space"] * bool(own)
+        for method in own:
+            cells = [figure_cell(results, d, method, metric, marks[d, metric]) for d, metric in figures]
+            rows.append([Cell(results.label(method)), Cell(_seeds(results, method)), *cells])
+    notes = [
+        "T1: unseen classes, told apart among themselves. H: harmonic mean of the accuracies of unseen and seen "
+        "classes, told apart among all. Seeds: how many runs a mean ± standard deviation is of; a single run has none.",
+        *mark_notes(results, tried),
+        "`firstsight report results --out page` makes a page with the rest: ts and tr, the published figures and the "
+        "difference from them, curves, maps, easy and hard classes, and what every run cost.",
+    ]
+    return Table("readme", "Mean per-class accuracy, %", columns, rows, notes)
 
 
 def filled_in(text: str, name: str, content: str) -> str:
@@ -71,17 +67,15 @@ def readme(project: Path) -> str:
     """The README as it should be, given the records."""
     text = (project / "README.md").read_text(encoding="utf-8")
     demo = json.loads((project / "results" / "demo.json").read_text(encoding="utf-8"))
-    records = both_settings(read_results(project / "results"))
+    results = read_results(project / "results")
     text = filled_in(text, "demo", demo_table(demo))
-    return filled_in(text, "results", results_table(records))
+    return filled_in(text, "results", markdown_table(results_table(results)).rstrip())
 
 
-def _spread(values: list[float | str | None]) -> str:
-    known = [value for value in values if isinstance(value, int | float)]
-    failed = values.count("failed")
-    if not known:
-        return "failed" if failed else "–"
-    return spread(known) + (f" ({failed} failed)" if failed else "")
+def _seeds(results: Results, method: str) -> str:
+    """How many runs the figures of a method are of; two numbers where data sets or settings differ."""
+    counts = {len(results.runs(d, method, s)) for d in results.datasets for s in SETTINGS} - {0}
+    return "–".join(str(n) for n in sorted({min(counts), max(counts)})) if counts else "0"
 
 
 if __name__ == "__main__":

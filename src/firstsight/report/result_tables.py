@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
 from statistics import mean, stdev
 from typing import Any
 
 from firstsight.report.published import published
-from firstsight.report.results import SETTINGS, TITLES, Results
+from firstsight.report.results import SETTINGS, TITLES, Results, setting_of
 from firstsight.report.table import Cell, Column, Table, signed, spread
 
 _NAMES = {
@@ -22,7 +24,7 @@ def result_table(results: Results, setting: str) -> Table | None:
     datasets = [d for d in results.datasets if any(r["dataset"] == d for r in records)]
     if not datasets:
         return None
-    places = {(d, m): _ranks(results, d, m) for d in datasets for m in metrics}
+    marks = {(d, m): ranks(results, d, m) for d in datasets for m in metrics}
     columns = [Column("method", is_number=False)]
     columns += [Column(TITLES[m], group=d) for d in datasets for m in metrics]
     rows: list[list[Cell] | str] = []
@@ -35,16 +37,17 @@ def result_table(results: Results, setting: str) -> Table | None:
             cells = [Cell(results.label(method), detail=_name_in_paper(method, setting))]
             for dataset in datasets:
                 for metric in metrics:
-                    cells.append(_cell(results, dataset, method, setting, metric, places[dataset, metric]))
+                    cell = figure_cell(results, dataset, method, metric, marks[dataset, metric])
+                    cells.append(_beside_the_paper(cell, results, dataset, method, metric))
                     tidy.append(_line(results, dataset, method, setting, metric, space))
             rows.append(cells)
     name, title = _NAMES[setting]
-    return Table(name, title, columns, rows, _notes(results, setting, datasets, columns, rows), tidy)
+    return Table(name, title, columns, rows, _notes(results, setting, datasets), tidy)
 
 
-def _ranks(results: Results, dataset: str, metric: str) -> dict[str, str]:
+def ranks(results: Results, dataset: str, metric: str) -> dict[str, str]:
     """Which methods are best and second; equals (as printed) share their place."""
-    figures = {m: results.by_seed(dataset, m, metric) for m in results.methods}
+    figures = {m: results.by_seed(dataset, m, metric) for m in results.ranked()}
     means = {m: round(mean(f.values()), 1) for m, f in figures.items() if f}
     order = sorted(set(means.values()), reverse=True)
     if len(means) < 2:
@@ -53,21 +56,40 @@ def _ranks(results: Results, dataset: str, metric: str) -> dict[str, str]:
     return {method: marks[value] for method, value in means.items() if value in marks}
 
 
-def _cell(results: Results, dataset: str, method: str, setting: str, metric: str, ranks: dict[str, str]) -> Cell:
+def figure_cell(results: Results, dataset: str, method: str, metric: str, marks: dict[str, str]) -> Cell:
+    """A figure over its seeds, and what has to be known of it: failed seeds, a collapse."""
+    setting = setting_of(metric)
     values = list(results.by_seed(dataset, method, metric).values())
     failed = results.runs(dataset, method, setting, status="failed")
-    paper = published(dataset, method, metric)
     if not values:
-        said = f"paper {paper.value:.1f}" if paper else ""
-        return Cell("failed", detail=said, mark="failed") if failed else Cell("–", detail=said)
+        return Cell("failed", mark="failed") if failed else Cell("–")
     details = []
-    if paper:
-        details.append(f"paper {paper.value:.1f}, {signed(mean(values) - paper.value)}")
     if failed:
         details.append(f"{len(failed)} of {len(failed) + len(values)} seeds failed")
     if any(run["collapsed"] for run in results.runs(dataset, method, setting)):
         details.append("collapsed")
-    return Cell(spread(values), detail="; ".join(details), mark=ranks.get(method, ""))
+    return Cell(spread(values), detail="; ".join(details), mark=marks.get(method, ""))
+
+
+def mark_notes(results: Results, methods: Collection[str]) -> list[str]:
+    """What the marks of figures and methods mean, as far as there are such methods."""
+    notes = ["Bold is best, underlined second in its column."]
+    if any(results.about[m]["transductive"] for m in methods):
+        notes.append("† transductive: has seen the test rows, without their labels, in training.")
+    told = sorted({results.about[m]["extra_supervision"] for m in methods} - {""})
+    if told:
+        notes.append(f"* is told more than the others, and therefore not ranked: {'; '.join(told)}.")
+    return notes
+
+
+def _beside_the_paper(cell: Cell, results: Results, dataset: str, method: str, metric: str) -> Cell:
+    """The cell with the published figure and the difference from it, if there is one."""
+    paper = published(dataset, method, metric)
+    if not paper:
+        return cell
+    values = results.by_seed(dataset, method, metric).values()
+    said = f"paper {paper.value:.1f}" + (f", {signed(mean(values) - paper.value)}" if values else "")
+    return replace(cell, detail="; ".join(filter(None, [said, cell.detail])))
 
 
 def _line(results: Results, dataset: str, method: str, setting: str, metric: str, space: str) -> dict[str, Any]:
@@ -95,17 +117,13 @@ def _line(results: Results, dataset: str, method: str, setting: str, metric: str
 def _name_in_paper(method: str, setting: str) -> str:
     """What the paper calls a method, where that is another word."""
     found = published("CUB", method, SETTINGS[setting][0])
-    return found.name_in_paper if found and found.name_in_paper.lower() != method else ""
+    return f"{found.name_in_paper} in the paper" if found and found.name_in_paper.lower() != method else ""
 
 
-def _notes(results: Results, setting: str, datasets: list[str], columns, rows) -> list[str]:
-    methods = {m for m in results.methods if any(results.runs(d, m, setting) for d in datasets)}
-    notes = ["Mean ± standard deviation over seeds; bold is best, underlined second in its column."]
-    if any(results.about[m]["transductive"] for m in methods):
-        notes.append("† transductive: has seen the test rows, without their labels, in training.")
-    told = sorted({results.about[m]["extra_supervision"] for m in methods} - {""})
-    if told:
-        notes.append(f"* extra supervision: {'; '.join(told)}.")
+def _notes(results: Results, setting: str, datasets: list[str]) -> list[str]:
+    methods = {r["method"] for r in results.tables if r["setting"] == setting}
+    notes = ["Mean ± standard deviation over seeds; a figure without deviation is of one run."]
+    notes += mark_notes(results, methods)
     metric = SETTINGS[setting][0]
     if any(published(d, m, metric) for d in datasets for m in methods):
         notes.append("Beneath: the figure that the paper prints, and the difference of ours from it.")

@@ -27,12 +27,17 @@ _OPTIONAL: dict[str, Any] = {
 }  # fmt: skip
 
 
+def setting_of(metric: str) -> str:
+    """The setting that a figure belongs to."""
+    return next(setting for setting, metrics in SETTINGS.items() if metric in metrics)
+
+
 class Results:
     """Every record of a folder; `tables` are those of the two tables, `studies` the rest."""
 
     def __init__(self, records: list[Record], folder: Path):
         self.folder = folder
-        self.records = [_filled(record) for record in records]
+        self.records = sorted(map(_filled, records), key=_reading_order)
         self.tables = [r for r in self.records if not r["study"] and not r["variant"]]
         self.studies = [r for r in self.records if r["study"] or r["variant"]]
         self.datasets = sorted({r["dataset"] for r in self.records}, key=dataset_order)
@@ -40,7 +45,7 @@ class Results:
         self.splits = {r["dataset"]: r["split"] for r in self.records if r["split"]}
         self.failed = [r for r in self.records if r["status"] == "failed"]
         self._by_cell: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
-        for record in sorted(self.tables, key=lambda r: r["seed"]):
+        for record in self.tables:
             self._by_cell[record["dataset"], record["method"], record["setting"]].append(record)
         self.about = {r["method"]: r for r in reversed(self.records)}  # one record per method: its space and kind
 
@@ -50,8 +55,7 @@ class Results:
 
     def by_seed(self, dataset: str, method: str, metric: str) -> dict[int, float]:
         """A figure of each seed that has it."""
-        setting = next(s for s, metrics in SETTINGS.items() if metric in metrics)
-        runs = self.runs(dataset, method, setting)
+        runs = self.runs(dataset, method, setting_of(metric))
         return {run["seed"]: run[metric] for run in runs if run[metric] is not None}
 
     def by_space(self) -> Iterator[tuple[str, list[str]]]:
@@ -61,6 +65,10 @@ class Results:
             methods = [m for m in self.methods if self.about[m]["space"] == space]
             if methods:
                 yield space, methods
+
+    def ranked(self) -> list[str]:
+        """The methods that may lead: one that is told more than the others solves an easier task."""
+        return [m for m in self.methods if not self.about[m]["extra_supervision"]] or self.methods
 
     def is_inductive(self, method: str) -> bool:
         return not self.about[method]["transductive"] and not self.about[method]["extra_supervision"]
@@ -93,10 +101,20 @@ def read_results(place: str | Path) -> Results:
     return results
 
 
+def _reading_order(record: Record) -> tuple:
+    """Data sets and methods as the paper has them, whatever finished first."""
+    settings = list(SETTINGS)
+    places = dataset_order(record["dataset"]), paper_order(record["method"]), settings.index(record["setting"])
+    return (*places, record["seed"])
+
+
 def _filled(record: Record) -> Record:
     where = f"The record of {record['method']} on {record['dataset']} ({record['setting']}, seed {record['seed']})"
     if record["setting"] not in SETTINGS:
         raise UnreadableFile(f"{where} has a setting that is none of {', '.join(SETTINGS)}; remove that line.")
+    for name, kind in {"dataset": str, "method": str, "seed": int}.items():
+        if not isinstance(record[name], kind):
+            raise UnreadableFile(f"{where} has an unexpected value in {name!r}; remove that line.")
     full = {k: v for k, v in record.items() if v is not None}
     for name, default in _OPTIONAL.items():
         value = full.setdefault(name, default)

@@ -8,7 +8,7 @@ from statistics import mean
 
 from firstsight.report import classes, curves, facts, measures
 from firstsight.report.architecture import architecture_picture
-from firstsight.report.maps import map_pictures
+from firstsight.report.maps import Maps, map_picture
 from firstsight.report.picture import Picture
 from firstsight.report.published import published
 from firstsight.report.result_tables import result_table
@@ -30,7 +30,7 @@ class Section:
     folded: tuple[str, ...] = ()
 
 
-def all_sections(results: Results) -> list[Section]:
+def all_sections(results: Results, maps: Maps) -> list[Section]:
     """Every section in reading order."""
     studies = sorted({r["study"] for r in results.studies} - {""} | {"separation"})
     sections = [
@@ -47,7 +47,7 @@ def all_sections(results: Results) -> list[Section]:
         _section(
             "maps",
             "Maps of the embedding",
-            map_pictures(results.folder, results.splits),
+            [map_picture(arrays, dataset) for dataset, arrays in maps],
             "firstsight benchmark DATA… --study map --out RESULTS",
         ),
         _section(
@@ -92,18 +92,24 @@ def headlines(results: Results) -> list[str]:
     """The leaders of each data set, as sentences."""
     found = []
     for dataset in results.datasets:
-        words = []
-        for metric in ("t1", "h"):
-            figures = {m: results.by_seed(dataset, m, metric) for m in results.methods}
-            means = {m: mean(f.values()) for m, f in figures.items() if f}
-            if means:
-                best = max(means, key=lambda m: means[m])
-                paper = published(dataset, best, metric)
-                beside = f", paper {paper.value:.1f}" if paper else ""
-                words.append(f"{TITLES[metric]} {means[best]:.1f} by {results.label(best)}{beside}")
+        words = [words for metric in ("t1", "h") if (words := _leader(results, dataset, metric))]
         if words:
             found.append(f"{dataset}: {'; '.join(words)}")
     return found
+
+
+def _leader(results: Results, dataset: str, metric: str) -> str:
+    figures = {m: results.by_seed(dataset, m, metric) for m in results.methods}
+    means = {m: mean(f.values()) for m, f in figures.items() if f}
+    ranked = [m for m in results.ranked() if m in means]
+    if not ranked:
+        return ""
+    best = max(ranked, key=lambda m: means[m])
+    paper = published(dataset, best, metric)
+    beside = f", paper {paper.value:.1f}" if paper else ""
+    above = [f"{results.label(m)} {means[m]:.1f}" for m in means if m not in ranked and means[m] > means[best]]
+    beside += f" (told more and not ranked: {', '.join(above)})" if above else ""
+    return f"{TITLES[metric]} {means[best]:.1f} by {results.label(best)}{beside}"
 
 
 def _section(

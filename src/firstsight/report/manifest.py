@@ -1,0 +1,72 @@
+"""Which files of a folder a report wrote, so that the next one can remove those that it no longer has.
+
+The list is the file `.firstsight-report` in the folder, with lines such as `sha256sum` writes. Only what it names, and
+what still has the content that was written, is ever removed: a file that someone has changed or put there stays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from firstsight.errors import CannotWrite
+from firstsight.files import write_atomically
+
+NAME = ".firstsight-report"
+# Names are a report's own: a list that someone has tampered with leads to no other folder.
+_LINE = re.compile(r"([0-9a-f]{64})  (index\.html|(?:tables|figures)/[^/\\]+)")
+Written = set[tuple[str, str]]  # digest and name; of a name with two digests, a kill has left one or the other
+
+
+@contextmanager
+def replacing(folder: Path, contents: Mapping[str, str | bytes]) -> Iterator[None]:
+    """While the body writes `contents` into `folder`: afterwards, files of an earlier report are gone.
+
+    The list names old and new files until all are in place, so that after a kill the next report knows of both.
+    """
+    old, new = _read(folder), {(_digest(content), name) for name, content in contents.items()}
+    _write(folder, old | new)
+    yield
+    kept = {name.lower() for name in contents}  # some file systems do not tell A from a
+    for digest, name in sorted(old):
+        if name.lower() not in kept and _is_ours(folder, name, digest):
+            _remove(folder / name)
+    _write(folder, new)
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise CannotWrite(
+            f"The report is complete, but {path} of an earlier one could not be removed ({error.strerror}); remove it."
+        ) from None
+
+
+def _is_ours(folder: Path, name: str, digest: str) -> bool:
+    """Whether the file is still what was written, in the folder itself and not behind a link."""
+    path = folder / name
+    try:
+        return path.resolve() == folder.resolve() / name and _digest(path.read_bytes()) == digest
+    except OSError:
+        return False
+
+
+def _digest(content: str | bytes) -> str:
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
+
+def _read(folder: Path) -> Written:
+    try:
+        lines = (folder / NAME).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):  # no list, or none of ours: nothing is known to be a report's
+        return set()
+    return {(found[1], found[2]) for found in map(_LINE.fullmatch, lines) if found}
+
+
+def _write(folder: Path, written: Written) -> None:
+    lines = sorted(f"{digest}  {name}" for digest, name in written)
+    write_atomically(folder / NAME, "\n".join(lines) + "\n")
