@@ -298,3 +298,20 @@ def test_what_was_tuned_on_another_split_is_refused(cli, npz, tmp_path):
     cli(*command).is_refused_with("holds nothing that was tuned on small")
     (tmp_path / "eszsl.json").write_text("{}")
     cli(*command).is_refused_with("is not what `firstsight tune --json` writes")
+
+
+def test_calibration_of_a_finished_benchmark_runs_generalized_cells_again_and_changes_no_figure(
+    cli, npz, tmp_path, in_process
+):
+    command = ["benchmark", npz, "--methods", "eszsl,sae", "--out", tmp_path, "--processes", 1]
+    assert cli(*command).code == 0
+    before = {(r["method"], r["setting"]): r for r in _records(tmp_path)}
+    done = cli(*command, "--calibrate")
+    assert "2 of 4 cells are in" in done.out
+    after = {(r["method"], r["setting"]): r for r in _records(tmp_path)}
+    assert after.keys() == before.keys()
+    for cell, record in after.items():
+        assert [record[name] for name in ("t1", "ts", "tr", "h")] == [before[cell][n] for n in ("t1", "ts", "tr", "h")]
+        if cell[1] == "gzsl":
+            assert 0 < record["seen_unseen"]["calibrated"]["h"] <= 100
+    assert "4 of 4 cells are in" in cli(*command, "--calibrate").out  # and only once

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from firstsight.benchmark.plan import Job, longest_first, missing
-from firstsight.benchmark.records import Record, RecordFile
+from firstsight.benchmark.records import Record, RecordFile, key_of
 from firstsight.benchmark.runner import Event, Place, Runner, checkpoint_of
 from firstsight.benchmark.shared_data import features_hash, share
 from firstsight.data import ZeroShotDataset
@@ -24,7 +24,7 @@ class Session:
 
     folder: Path
     jobs: list[Job]  # those that are missing, longest first
-    there: list[Record]  # finished records of the plan's data sets
+    there: list[Record]  # finished records of the plan's data sets that are not run again
     places: dict[str, Place]
     calibrate: bool = False
 
@@ -65,7 +65,9 @@ def prepare(
             places[name] = Place(files[name], shared, checkpoints, dataset.split_hash, features[name])
             if any(job.dataset == name for job in jobs):
                 share(dataset, shared)
-        done = [record for records in there.values() for record in records if record["status"] == "done"]
+        again = {key_of(cell) for job in jobs for cell in job.key_records()}
+        known = [record for records in there.values() for record in records if key_of(record) not in again]
+        done = [record for record in known if record["status"] == "done"]
         yield Session(folder, jobs, done, places, calibrate)
     finally:
         for file in files.values():
