@@ -50,3 +50,21 @@ def small() -> ZeroShotDataset:
         attribute_names=tuple(f"trait {i}" for i in range(6)),
         images=random.integers(0, 256, size=(288, 8, 8), dtype=np.uint8),
     )
+
+
+@pytest.fixture
+def in_process(monkeypatch):
+    """Let a benchmark's jobs run here, where torch is loaded already; what they are sent and answer is the same."""
+    from firstsight.benchmark import runner, worker
+
+    class Here:
+        def __init__(self, threads, answers):
+            self.answers, self.opened = answers, {}
+
+        def send(self, order):
+            self.answers.put((self, worker.answer(order, self.opened)))
+
+        def stop(self):
+            pass
+
+    monkeypatch.setattr(runner, "_Worker", Here)

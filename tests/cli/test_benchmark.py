@@ -42,24 +42,6 @@ def _lasting(records):
     return sorted(kept, key=lambda r: (r["method"], r["setting"], r["seed"]))
 
 
-@pytest.fixture
-def in_process(monkeypatch):
-    """Let a benchmark's jobs run here, where torch is loaded already; what they are sent and answer is the same."""
-    from firstsight.benchmark import runner, worker
-
-    class Here:
-        def __init__(self, threads, answers):
-            self.answers, self.opened = answers, {}
-
-        def send(self, order):
-            self.answers.put((self, worker.answer(order, self.opened)))
-
-        def stop(self):
-            pass
-
-    monkeypatch.setattr(runner, "_Worker", Here)
-
-
 @pytest.fixture(scope="module")
 def undisturbed(processes, npz, tmp_path_factory):
     out = tmp_path_factory.mktemp("undisturbed")

@@ -9,6 +9,8 @@ import pytest
 
 from firstsight.serving import load
 
+pytestmark = pytest.mark.usefixtures("in_process")  # but for `processes`, which are real
+
 GRID = ["--grid", "feature_penalty=0.001,1,1000", "--grid", "attribute_penalty=0.01,1"]
 
 
@@ -81,32 +83,36 @@ def test_a_killed_search_goes_on_and_chooses_the_same(processes, npz, quick, tmp
         return ["tune", npz, *quick, "--set", "iterations=30", *grid, "--json", tmp_path / name]
 
     assert processes.run(*command("whole.json")).code == 0
-    trials = tmp_path / "killed.json.trials.jsonl"
+    trials = tmp_path / "killed.json.trials"
     running = processes.start(*command("killed.json"))
     deadline = time.monotonic() + 300  # a crowded machine is slow, not wrong
-    while not (trials.exists() and trials.read_bytes().count(b"\n")):
+    while not any(path.read_bytes().count(b"\n") for path in trials.glob("*.jsonl")):
         assert time.monotonic() < deadline, "no trial was ever finished"
         time.sleep(0.005)
     running.send(signal.SIGKILL)
     running.wait()
     assert not (tmp_path / "killed.json").exists()
-    with trials.open("ab") as end:  # as if the kill had come in the middle of a line
-        end.write(b'{"parameters": {"sep')
     done = processes.run(*command("killed.json"))
     assert done.code == 0, done
-    assert "Going on from" in done.out
+    assert re.search(r"[1-8] of 8 fits are in .*killed\.json\.trials already\.", done.out)
+    assert 0 < done.out.count(" s)\n") < 8  # of the eight fits, only what was missing
     whole, killed = (json.loads((tmp_path / name).read_text()) for name in ("whole.json", "killed.json"))
     assert killed == whole
     assert len(whole["candidates"]) == 4
-    assert not trials.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["killed.json", "whole.json"]
 
 
-def test_trials_of_another_search_are_refused_and_kept(cli, npz, tmp_path):
-    trials = tmp_path / "eszsl.json.trials.jsonl"
-    line = json.dumps({"parameters": {}, "scores": [], "seconds": 1, "error": "", "search": {"method": "sae"}}) + "\n"
-    trials.write_text(line)
-    cli(*_tune(npz, tmp_path)).is_refused_with("trials of another search", "remove it to start anew")
-    assert trials.read_text() == line
+def test_trials_of_another_search_are_refused_and_kept(cli, npz, tmp_path, monkeypatch):
+    from firstsight.benchmark.trials import Trials
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trials, "forget", lambda self: None)  # as if it had been killed at the end
+        assert cli(*_tune(npz, tmp_path)).code == 0
+    kept = {path: path.read_bytes() for path in (tmp_path / "eszsl.json.trials").glob("*.jsonl")}
+    assert len(kept) == 3
+    other = _tune(npz, tmp_path, "--set", "attribute_scaling=standard")
+    cli(*other).is_refused_with("eszsl.json.trials", "Remove that folder to start anew")
+    assert {path: path.read_bytes() for path in kept} == kept
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,7 @@ class Job:
     @property
     def name(self) -> str:
         """What a person, or a file of this fit, calls it."""
-        words = [self.method, "+".join(self.settings), f"seed {self.seed}"]
-        return " ".join(words + [f"{k}={v:g}" for k, v in self.variant.items()])
+        return f"{self.method} {'+'.join(self.settings)} seed {self.seed} {in_words(self.variant)}".rstrip()
 
     def key_records(self) -> list[Record]:
         """The fields that tell its cells from others."""
@@ -68,6 +67,11 @@ def parameters_hash(job: Job) -> str:
     for name in cls.beside_results:
         resolved.pop(name, None)
     return hashlib.sha256(json.dumps(resolved, sort_keys=True, default=repr).encode()).hexdigest()[:12]
+
+
+def in_words(parameters: dict[str, Any]) -> str:
+    """Parameters as a person reads them: `separation=100, penalty=0.001`."""
+    return ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in parameters.items())
 
 
 def choose_methods(words: str) -> list[str]:
@@ -164,4 +168,4 @@ def longest_first(jobs: list[Job], records: Iterable[Record]) -> list[Job]:
 
 
 def _words(parameters: dict[str, Any]) -> str:
-    return ", ".join(f"{k}={v}" for k, v in parameters.items()) or "its default parameters"
+    return in_words(parameters) or "its default parameters"

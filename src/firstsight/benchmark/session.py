@@ -52,6 +52,7 @@ def prepare(
     jobs = [job for n in names for job in longest_first(missing(plans[n], there[n], calibrate), there[n])]
     pending = {job.fingerprint() for job in jobs}
     places: dict[str, Place] = {}
+    shared_features: dict[tuple, Path] = {}  # validation folds of a data set have its features in common
     try:
         for dataset in datasets:
             name, shared = dataset.name, folder / DATA / files[dataset.name].path.stem
@@ -64,7 +65,9 @@ def prepare(
                     checkpoint_of(job, checkpoints).unlink(missing_ok=True)
             places[name] = Place(files[name], shared, checkpoints, dataset.split_hash, features[name])
             if any(job.dataset == name for job in jobs):
-                share(dataset, shared)
+                array = (dataset.features.ctypes.data, dataset.features.shape, dataset.features.strides)
+                share(dataset, shared, twin=shared_features.get(array))
+                shared_features.setdefault(array, shared)
         again = {key_of(cell) for job in jobs for cell in job.key_records()}
         known = [record for records in there.values() for record in records if key_of(record) not in again]
         done = [record for record in known if record["status"] == "done"]

@@ -11,12 +11,14 @@ import numpy as np
 from firstsight.data import ZeroShotDataset
 from firstsight.files import write_atomically
 
+_FEATURES = "features.npy"
 _ARRAYS = ("labels", "class_attributes", "train", "test_seen", "test_unseen")
 
 
-def share(dataset: ZeroShotDataset, folder: Path) -> None:
-    """Write what a fit needs of a data set."""
-    write_atomically(folder / "features.npy", lambda path: np.save(path, dataset.features))
+def share(dataset: ZeroShotDataset, folder: Path, twin: Path | None = None) -> None:
+    """Write what a fit needs of a data set; `twin` holds one with the same features, which need no second copy."""
+    if twin is None or not _linked(twin / _FEATURES, folder / _FEATURES):
+        write_atomically(folder / _FEATURES, lambda path: np.save(path, dataset.features))
     arrays = {name: getattr(dataset, name) for name in _ARRAYS}
     write_atomically(folder / "arrays.npz", lambda path: np.savez(path, **arrays))
     names = {"name": dataset.name, "class_names": dataset.class_names, "attribute_names": dataset.attribute_names}
@@ -26,7 +28,7 @@ def share(dataset: ZeroShotDataset, folder: Path) -> None:
 def open_shared(folder: Path) -> ZeroShotDataset:
     """The data set that `share` wrote; its features stay on the disk until they are read."""
     names = json.loads((folder / "names.json").read_text(encoding="utf-8"))
-    features = np.load(folder / "features.npy", mmap_mode="r")
+    features = np.load(folder / _FEATURES, mmap_mode="r")
     with np.load(folder / "arrays.npz") as arrays:
         return ZeroShotDataset(features=features, **names, **{name: arrays[name] for name in _ARRAYS})
 
@@ -37,3 +39,13 @@ def features_hash(dataset: ZeroShotDataset) -> str:
     for array in (dataset.features, dataset.class_attributes):
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()[:16]
+
+
+def _linked(there: Path, here: Path) -> bool:
+    try:
+        here.parent.mkdir(parents=True, exist_ok=True)
+        here.unlink(missing_ok=True)
+        here.hardlink_to(there)
+    except OSError:  # a file system without such links
+        return False
+    return True

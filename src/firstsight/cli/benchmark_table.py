@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from firstsight.benchmark.plan import Job
+from firstsight.benchmark.plan import Job, in_words
 from firstsight.benchmark.records import Record, key_of
 from firstsight.benchmark.runner import Event
 from firstsight.benchmark.session import Session
@@ -78,7 +78,7 @@ class Display:
             table.add_column(title, justify="right")
         rows: dict[str, list[Record]] = {}
         for job in self.plans[dataset]:
-            title = job.method + "".join(f" {k}={v:g}" for k, v in job.variant.items())
+            title = f"{job.method} {in_words(job.variant)}".rstrip()
             found = [self.records.get(key_of(cell)) for cell in job.key_records()]
             rows.setdefault(title, []).extend(r for r in found if r is not None)
         for title, records in rows.items():
@@ -96,8 +96,8 @@ def _mean(records: list[Record], name: str) -> str:
 
 
 def _line(record: Record) -> str:
-    variant = "".join(f" {k}={v:g}" for k, v in record["variant"].items())
-    what = f"{record['dataset']} {record['method']}{variant} {record['setting']} seed {record['seed']}:"
+    method = f"{record['method']} {in_words(record['variant'])}".rstrip()
+    what = f"{record['dataset']} {method} {record['setting']} seed {record['seed']}:"
     if record["status"] == "failed":
         return f"{what} failed: {record['error']}"
     figures = "  ".join(f"{title} {record[name]:.1f}" for title, name in FIGURES if record[name] is not None)

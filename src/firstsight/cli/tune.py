@@ -19,9 +19,12 @@ from firstsight.cli.options import (
     make_estimator,
     write_json,
 )
-from firstsight.errors import BadInput, UnknownName, UnreadableFile
+from firstsight.errors import BadInput, UnknownName
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from firstsight.benchmark.records import Record
     from firstsight.evaluation.tuning import Candidate
 
 
@@ -52,19 +55,27 @@ def tune(
     preset: Preset = None,
     features: Features = None,
     seed: Seed = 0,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Worker processes; cores ÷ processes threads each. Default: all cores.")
+    ] = None,
     json: Annotated[Path | None, typer.Option(help="Write the choice here; `benchmark --tuned` reads it.")] = None,
     out: Annotated[Path | None, typer.Option(help="Save the model, trained on all training rows, here.")] = None,
 ) -> None:
     """Try parameters on validation classes, cut from the training rows alone, and keep the best.
 
-    Test rows and the descriptions of unseen classes are out of reach. With --json, finished trials are kept in
-    FILE.trials.jsonl, and the same command goes on from there when it was killed.
+    Test rows and the descriptions of unseen classes are out of reach. With --json, finished fits are kept in the folder
+    FILE.trials, and the same command goes on from there when it was killed.
     """
+    import tempfile
+
     from rich.console import Console
 
+    from firstsight.benchmark.plan import in_words
+    from firstsight.benchmark.runner import cores
+    from firstsight.benchmark.trials import Trials
     from firstsight.data import load_dataset
-    from firstsight.evaluation import fit_on, percent
-    from firstsight.evaluation.tuning import at_an_end, best_of, search_grid, search_optuna
+    from firstsight.evaluation import fit_on
+    from firstsight.evaluation.tuning import at_an_end, best_of, grid_candidates, search_optuna
     from firstsight.methods import find_method, word_of
     from firstsight.serving import save
 
@@ -83,35 +94,29 @@ def tune(
         "method": method, "dataset": dataset.name, "split": dataset.split_hash, "objectives": objectives,
         "search": search.value, "folds": folds, "seed": seed, "grid": values, "fixed": _fixed(set, preset, estimator),
     }  # fmt: skip
-    trials_file = None if json is None else json.with_name(json.name + ".trials.jsonl")
-    known = [] if trials_file is None else read_trials(trials_file, about)
     console = Console(soft_wrap=True, highlight=False, markup=False)
-    if known:
-        console.print(f"Going on from {len(known)} trials in {trials_file}.")
-
-    def tell(candidate: Candidate) -> None:
-        figures = "  ".join(f"{FIGURES[o]} {_figure(candidate, o)}" for o in objectives if candidate.scores)
-        shown = figures or f"failed: {candidate.error}"
-        console.print(f"{_words(candidate.parameters)}: {shown}  ({candidate.seconds:.1f} s)")
-        if trials_file is not None:
-            append_trial(trials_file, about, candidate)
-
-    if search == Search.grid:
-        candidates = search_grid(estimator, parts, values, objectives, known, tell)
-    else:
-        candidates = search_optuna(estimator, parts, values, objectives[0], trials, seed, known, tell)
+    kept = None if json is None else json.with_name(json.name + ".trials")
+    with tempfile.TemporaryDirectory(prefix="firstsight-tune-") as scratch:
+        fits = Trials(
+            kept or Path(scratch), parts, method, objectives, about["fixed"], seed, processes or cores(),
+            tell=lambda records: tell(console, records),
+            resume=lambda there, of: console.print(f"{there} of {of} fits are in {kept} already."),
+        )  # fmt: skip
+        if search == Search.grid:
+            candidates = fits.score(grid_candidates(values))
+        else:
+            candidates = search_optuna(fits.score, values, objectives[0], trials, seed)
     best = {o: best_of(candidates, o) for o in objectives}
     console.print(f"On {folds} folds of validation classes:")
     console.print(_table(candidates, best), soft_wrap=False)
     for o in objectives:
         ends = at_an_end(best[o], values) if search == Search.grid else []
         hint = f"  (the end of what was tried for {' and '.join(ends)}: --grid can go further)" if ends else ""
-        console.print(f"chosen for {FIGURES[o]}: {_words(best[o].parameters)}{hint}")
+        console.print(f"chosen for {FIGURES[o]}: {in_words(best[o].parameters)}{hint}")
     chosen = {o: {**about["fixed"], **best[o].parameters} for o in objectives}
     if json is not None:
         scores = [
-            {"parameters": c.parameters, "error": c.error}
-            | {FIGURES[o]: [percent(s) for s in of_folds] for o, of_folds in c.scores.items()}
+            {"parameters": c.parameters, "error": c.error} | {FIGURES[o]: of_folds for o, of_folds in c.scores.items()}
             for c in candidates
         ]
         write_json(json, {**about, "chosen": chosen, "candidates": scores})
@@ -121,8 +126,8 @@ def tune(
         fit_on(final, dataset)
         save(final, out, {"dataset": dataset.name, "split": dataset.split_hash, "seed": seed, "tuned": parameters})
         console.print(f"Trained on all {len(dataset.train)} training rows and saved to {out}.")
-    if trials_file is not None:
-        trials_file.unlink(missing_ok=True)
+    if kept is not None:
+        fits.forget()
 
 
 def read_grid(method: str, words: list[str] | None) -> dict[str, list[Any]]:
@@ -145,50 +150,17 @@ def read_grid(method: str, words: list[str] | None) -> dict[str, list[Any]]:
     return found
 
 
-def read_trials(path: Path, about: dict[str, Any]) -> list[Candidate]:
-    """Finished trials of the same search; a cut-off last line is passed over, another search's file is refused."""
-    import json
+def tell(console: Console, records: list[Record]) -> None:
+    """One line per fit that has ended: on which fold, with which parameters, what it scored."""
+    from firstsight.benchmark.plan import in_words
+    from firstsight.evaluation.tuning import FIGURE
 
-    from firstsight.evaluation.tuning import Candidate
-
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8").split("\n")
-    found = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            trial = json.loads(line) if line else None
-        except ValueError:
-            if number == len(lines):
-                continue
-            raise UnreadableFile(f"{path}, line {number}, is not a trial; remove the file to start anew.") from None
-        if trial is None:
-            continue
-        if trial["search"] != json.loads(json.dumps(about)):
-            raise BadInput(f"{path} holds trials of another search; remove it to start anew, or choose another --json.")
-        found.append(Candidate(trial["parameters"], trial["scores"], trial["seconds"], trial["error"]))
-    return found
-
-
-def append_trial(path: Path, about: dict[str, Any], candidate: Candidate) -> None:
-    """Put a finished trial on the disk."""
-    import json
-    import os
-
-    from firstsight.errors import CannotWrite
-
-    facts = {name: getattr(candidate, name) for name in ("parameters", "scores", "seconds", "error")}
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        before = path.read_bytes() if path.exists() else b""
-        with path.open("r+b" if before else "wb") as file:
-            file.seek(before.rfind(b"\n") + 1)  # over a line that a kill has cut off
-            file.truncate()
-            file.write(json.dumps({**facts, "search": about}, ensure_ascii=False).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise CannotWrite(f"Could not write to {path} ({error.strerror}); choose another place for --json.") from error
+    first = records[0]
+    if first["status"] == "failed":
+        shown = f"failed: {first['error']}"
+    else:
+        shown = "  ".join(f"{FIGURES[r['setting']]} {r[FIGURE[r['setting']]]:.2f}" for r in records)
+    console.print(f"{first['dataset']}, {in_words(first['variant'])}: {shown}  ({first['seconds']:.1f} s)")
 
 
 def _fixed(words: list[str] | None, preset: str | None, estimator) -> dict[str, Any]:
@@ -196,14 +168,10 @@ def _fixed(words: list[str] | None, preset: str | None, estimator) -> dict[str, 
     return {name: getattr(estimator, name) for name in [*names, *(["preset"] if preset else [])]}
 
 
-def _words(parameters: dict[str, Any]) -> str:
-    return ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in parameters.items())
-
-
 def _figure(candidate: Candidate, objective: str) -> str:
     if not candidate.scores:
         return "failed"
-    return f"{100 * candidate.mean(objective):.2f} ± {100 * candidate.deviation(objective):.2f}"
+    return f"{candidate.mean(objective):.2f} ± {candidate.deviation(objective):.2f}"
 
 
 def _table(candidates: list[Candidate], best: dict[str, Candidate]):

@@ -1,0 +1,83 @@
+"""Trials of parameters on validation folds: every fit is a job of the benchmark's runner, parallel and safe to kill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from firstsight.benchmark.plan import make_plan
+from firstsight.benchmark.records import Record, key_of, read_records, records_file
+from firstsight.benchmark.runner import Event
+from firstsight.benchmark.session import prepare, remove_if_empty
+from firstsight.data import ZeroShotDataset
+from firstsight.errors import BadInput
+from firstsight.evaluation.tuning import FIGURE, Candidate
+
+STUDY = "tune"
+
+
+@dataclass(frozen=True)
+class Trials:
+    """A search's fits, whose records are kept in `folder`: what is there already is not fitted again."""
+
+    folder: Path
+    folds: list[ZeroShotDataset]
+    method: str  # its command-line word
+    objectives: list[str]
+    fixed: dict[str, Any]  # parameters that are not searched
+    seed: int
+    processes: int
+    tell: Callable[[list[Record]], None] = lambda records: None  # hears of every fit that has ended
+    resume: Callable[[int, int], None] = lambda there, of: None  # hears how many fits are there already, if any are
+
+    def score(self, candidates: list[dict[str, Any]]) -> list[Candidate]:
+        """Fit with each candidate on every fold's training rows and judge it on the classes that the fold holds out.
+
+        One fit of an inductive method serves both objectives; a transductive one is fitted for each.
+        """
+        given = {self.method: self.fixed}
+        plans = {
+            fold.name: [
+                replace(job, seed=self.seed)
+                for job in make_plan(
+                    fold.name, [self.method], self.objectives, given=given, study=STUDY, variants=candidates
+                )
+            ]
+            for fold in self.folds
+        }
+        try:
+            with prepare(self.folder, self.folds, plans) as session:
+                n_jobs = sum(map(len, plans.values()))
+                if len(session.jobs) < n_jobs:
+                    self.resume(n_jobs - len(session.jobs), n_jobs)
+                session.run(self.processes, self._show)
+        except BadInput as error:
+            raise BadInput(
+                f"The trials in {self.folder} cannot be gone on with: {error} Remove that folder to start anew."
+            ) from None
+        found = {key_of(record): record for record in read_records(self.folder)}
+        return [self._candidate(parameters, found) for parameters in candidates]
+
+    def forget(self) -> None:
+        """Remove the records, and the folder if nothing else is in it."""
+        for fold in self.folds:
+            records_file(self.folder, fold.name).unlink(missing_ok=True)
+        remove_if_empty(self.folder)
+
+    def _show(self, event: Event) -> None:
+        if event.records is not None:
+            self.tell(event.records)
+
+    def _candidate(self, parameters: dict[str, Any], found: dict[Any, Record]) -> Candidate:
+        cell = {"method": self.method, "seed": self.seed, "variant": parameters, "study": STUDY}
+        cells = [
+            [found[key_of({**cell, "dataset": fold.name, "setting": objective})] for fold in self.folds]
+            for objective in self.objectives
+        ]
+        errors = [record["error"] for records in cells for record in records if record["status"] == "failed"]
+        if errors:
+            return Candidate(parameters, {}, errors[0])
+        figures = zip(self.objectives, cells, strict=True)
+        return Candidate(parameters, {o: [record[FIGURE[o]] for record in records] for o, records in figures})
