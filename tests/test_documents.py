@@ -90,9 +90,12 @@ def _parse(words: list[str]) -> dict:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_the_python_of_a_document_runs_from_top_to_bottom(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # it may write files, but not here
+    monkeypatch.syspath_prepend(tmp_path)
     namespace = {"__name__": "__main__"}
     for block in _blocks(document.read_text(encoding="utf-8")):
-        if block.tag == "python":
+        if block.tag == "python" and (name := re.match(r"# (\w+\.py)\n", block.code)):
+            (tmp_path / name[1]).write_text(block.code, encoding="utf-8")  # a file that later blocks import
+        elif block.tag == "python":
             padding = "\n" * (block.line - 1)  # so that an error names the document's own line
             exec(compile(padding + block.code, str(document), "exec"), namespace)
 

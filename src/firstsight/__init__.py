@@ -37,5 +37,5 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list[str]:
-    methods = importlib.import_module("firstsight.methods").all_methods()
+    methods = importlib.import_module("firstsight.methods").own_methods()
     return [*globals(), *_HOME, *(method.__name__ for method in methods.values())]

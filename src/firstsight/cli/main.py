@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 
 import typer
 from rich.console import Console
@@ -74,6 +75,8 @@ def options(version: bool = typer.Option(False, "--version", help="Show the vers
 
 def main() -> None:
     """Run a command; a mistake of the caller is one sentence and exit code 2, a bug keeps its traceback."""
+    of_python = warnings.formatwarning
+    warnings.formatwarning = _warning
     try:
         app()
     except FirstsightError as error:
@@ -85,6 +88,13 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output has left: `firstsight … | head`
         sys.stderr.close()
         sys.exit(1)
+    finally:
+        warnings.formatwarning = of_python
+
+
+def _warning(message: Warning | str, category, filename, lineno, line=None) -> str:
+    # A person need not know the line of code that has something to say.
+    return f"warning: {' '.join(str(message).split())}\n"
 
 
 def _say(message: str) -> None:
