@@ -43,7 +43,7 @@ def write_atomically(path: str | Path, content: str | bytes | Callable[[Path], o
         if callable(content):
             content(temporary)
         elif isinstance(content, str):
-            temporary.write_text(content, encoding="utf-8")
+            temporary.write_text(content, encoding="utf-8", newline="\n")  # the same bytes on every system
         else:
             temporary.write_bytes(content)
 

@@ -107,7 +107,7 @@ def test_a_second_benchmark_in_the_same_file_is_refused(tmp_path, record):
     file = RecordFile(tmp_path, "small")
     file.open()
     fork = multiprocessing.get_context("fork")
-    for words in ("Another benchmark is writing", "opened"):
+    for words in ("Another process is writing", "opened"):
         answers = fork.Queue()
         process = fork.Process(target=_try_to_open, args=(tmp_path, answers))
         process.start()
@@ -125,3 +125,10 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path):
     with pytest.raises(CannotWrite, match="choose another place"):
         RecordFile(tmp_path / "file" / "results", "small").open()
     assert (tmp_path / "file").read_text() == "old"
+
+
+def test_a_finished_cell_stays_finished_when_running_it_again_fails(write, record):
+    path = write(record(t1=60.0), record(status="failed", t1=None), record(seed=1, status="failed", t1=None))
+    again = record(seed=1, t1=70.0)
+    write(*path.read_text().splitlines(), again)
+    assert [(r["seed"], r["status"], r["t1"]) for r in read_records(path)] == [(0, "done", 60.0), (1, "done", 70.0)]

@@ -211,7 +211,7 @@ def test_records_of_another_version_are_refused(cli, npz, some):
         (["--methods", "eszsl", "--set", "eszsl.feature_penlty=3"], "did you mean 'feature_penalty'?"),
         (["--methods", "eszsl", "--set", "eszsl.feature_penalty=-3"], "feature_penalty"),
         (["--methods", "eszsl", "--set", "sae.penalty=3"], "sae is not among --methods"),
-        (["--methods", "eszsl", "--set", "eszsl.feature_penalty=3"], "choose another --out, or remove that line"),
+        (["--methods", "eszsl", "--set", "eszsl.feature_penalty=3"], "choose another --out, or remove those lines"),
         (["--methods", "dem", "--set", "dem.random_state=3"], "--seed"),
         (["--methods", "eszsl", "--study", "separation"], "leave eszsl out of --methods"),
         (["--study", "separation", "--values", "1,many"], "--values must be numbers"),

@@ -102,7 +102,7 @@ def make_estimator(job: Job, checkpoint: Path | None = None, setting: str | None
         "checkpoint": None if checkpoint is None else str(checkpoint),
     }
     known = cls._get_param_names()
-    return cls(**{k: v for k, v in supplied.items() if k in known}, **{**job.given, **job.variant})
+    return cls(**{**job.given, **job.variant, **{k: v for k, v in supplied.items() if k in known}})
 
 
 def _fit_or_begin_anew(estimator, dataset: ZeroShotDataset, checkpoint: Path | None) -> Watch:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from firstsight.benchmark.records import Record, key_of
+from firstsight.benchmark.records import OtherRecords, Record, key_of
 from firstsight.errors import BadInput
 from firstsight.evaluation import SETTINGS
 from firstsight.methods import all_methods, find_method, word_of
@@ -132,15 +132,14 @@ def missing(jobs: Iterable[Job], records: Iterable[Record], calibrate: bool = Fa
                 settings.append(cell["setting"])
                 continue
             if record["given"] != json.loads(json.dumps(job.given)):
-                raise BadInput(
+                raise OtherRecords(
                     f"The records of {job.dataset} hold {job.method} ({cell['setting']}, seed {job.seed}) with "
-                    f"{_words(record['given'])}, and now it is asked for with {_words(job.given)}; choose another "
-                    "--out, or remove that line first."
+                    f"{_words(record['given'])}, and now it is asked for with {_words(job.given)}"
                 )
             if record.get("parameters_hash", now) != now:
-                raise BadInput(
+                raise OtherRecords(
                     f"The records of {job.dataset} hold {job.method} ({cell['setting']}, seed {job.seed}) from when "
-                    "its default parameters were others; remove its lines, or choose another --out."
+                    "its default parameters were others"
                 )
             if calibrate and cell["setting"] == "gzsl" and not record["seen_unseen"]["calibrated"]:
                 settings.append(cell["setting"])

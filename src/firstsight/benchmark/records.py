@@ -49,7 +49,17 @@ def read_records(place: str | Path) -> list[Record]:
 
 
 def _newest(records: Iterable[Record]) -> list[Record]:
-    return list({key_of(record): record for record in records}.values())
+    """The last record of each cell; one that was finished stays so, whatever went wrong when it was run again."""
+    found: dict[Key, Record] = {}
+    for record in records:
+        before = found.get(key_of(record))
+        if before is None or record["status"] == "done" or before["status"] != "done":
+            found[key_of(record)] = record
+    return list(found.values())
+
+
+class OtherRecords(BadInput):
+    """What is in a folder cannot be gone on with. Says only what was found: what to do depends on who asks."""
 
 
 def _parse(file: Path) -> list[Record]:
@@ -65,7 +75,7 @@ def _parse(file: Path) -> list[Record]:
             record = json.loads(line)
             schema = record["schema"]
             if schema == SCHEMA:
-                key_of(record)
+                key_of(record), record["status"]
         except (ValueError, LookupError, TypeError):
             if number == len(lines):  # no line end follows: cut off in the middle of writing
                 continue
@@ -123,6 +133,8 @@ class RecordFile:
         assert self._file is not None
         tidy = b"".join(map(_line, self.read()))
         if self.path.read_bytes() != tidy:
+            if fcntl is None:
+                self._file.close()  # Windows replaces no open file
             write_atomically(self.path, tidy)
             self._file.close()
             self._file = self._locked()
@@ -141,7 +153,7 @@ class RecordFile:
             except OSError:
                 file.close()
                 raise BadInput(
-                    f"Another benchmark is writing to {self.path}; wait for it, or choose another --out."
+                    f"Another process is writing to {self.path}; wait until it has ended, or choose another folder."
                 ) from None
             if os.fstat(file.fileno()).st_ino == self.path.stat().st_ino:
                 return file

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from firstsight.benchmark.plan import Job, longest_first, missing
-from firstsight.benchmark.records import Record, RecordFile, key_of
+from firstsight.benchmark.records import OtherRecords, Record, RecordFile, key_of
 from firstsight.benchmark.runner import Event, Place, Runner, checkpoint_of
 from firstsight.benchmark.shared_data import features_hash, share
 from firstsight.data import ZeroShotDataset
@@ -30,16 +30,24 @@ class Session:
 
     def run(self, processes: int, show: Callable[[Event], None]) -> None:
         """Run the missing jobs; every finished cell is on the disk before the next is shown."""
-        Runner(processes, self.calibrate).run(self.jobs, self.places, show)
+        # Fewer jobs than processes leave each of them more threads.
+        Runner(min(processes, len(self.jobs) or 1), self.calibrate).run(self.jobs, self.places, show)
 
 
 @contextmanager
 def prepare(
-    folder: Path, datasets: list[ZeroShotDataset], plans: dict[str, list[Job]], calibrate: bool = False
+    folder: Path,
+    datasets: list[ZeroShotDataset],
+    plans: dict[str, list[Job]],
+    calibrate: bool = False,
+    instead: str = "choose another --out, or remove those lines first",
 ) -> Iterator[Session]:
-    """Compare a plan with the records of a folder; nothing is written before everything was judged."""
+    """Compare a plan with the records of a folder; nothing is written before everything was judged.
+
+    `instead` is what to do where the folder holds something else.
+    """
     if folder.exists() and not folder.is_dir():
-        raise BadInput(f"{folder} is a file, and records go to a folder; choose another --out.")
+        raise BadInput(f"{folder} is a file, and records go to a folder; choose another place.")
     names = [dataset.name for dataset in datasets]
     for name in names:
         if names.count(name) > 1:
@@ -47,9 +55,12 @@ def prepare(
     files = {name: RecordFile(folder, name) for name in names}
     features = {dataset.name: features_hash(dataset) for dataset in datasets}
     there = {name: file.read() for name, file in files.items()}
-    for dataset in datasets:
-        _refuse_other_data(there[dataset.name], dataset, features[dataset.name], files[dataset.name].path)
-    jobs = [job for n in names for job in longest_first(missing(plans[n], there[n], calibrate), there[n])]
+    try:
+        for dataset in datasets:
+            _refuse_other_data(there[dataset.name], dataset, features[dataset.name], files[dataset.name].path)
+        jobs = [job for n in names for job in longest_first(missing(plans[n], there[n], calibrate), there[n])]
+    except OtherRecords as found:
+        raise BadInput(f"{found}; {instead}.") from None
     pending = {job.fingerprint() for job in jobs}
     places: dict[str, Place] = {}
     shared_features: dict[tuple, Path] = {}  # validation folds of a data set have its features in common
@@ -86,14 +97,12 @@ def prepare(
 def _refuse_other_data(records: list[Record], dataset: ZeroShotDataset, features: str, path: Path) -> None:
     for record in records:
         if record["split"] != dataset.split_hash:
-            raise BadInput(
+            raise OtherRecords(
                 f"{path} holds records of another split that is also called {dataset.name!r} ({record['split']}, and "
-                f"this one is {dataset.split_hash}); choose another --out."
+                f"this one is {dataset.split_hash})"
             )
         if record.get("features", features) != features:
-            raise BadInput(
-                f"{path} holds records of {dataset.name!r} with other features or descriptions; choose another --out."
-            )
+            raise OtherRecords(f"{path} holds records of {dataset.name!r} with other features or descriptions")
 
 
 def remove_if_empty(folder: Path) -> None:

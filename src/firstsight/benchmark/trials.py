@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from firstsight.benchmark.plan import make_plan
-from firstsight.benchmark.records import Record, key_of, read_records, records_file
+from firstsight.benchmark.records import Record, key_of, read_records
 from firstsight.benchmark.runner import Event
-from firstsight.benchmark.session import prepare, remove_if_empty
+from firstsight.benchmark.session import CHECKPOINTS, prepare, remove_if_empty
 from firstsight.data import ZeroShotDataset
-from firstsight.errors import BadInput
 from firstsight.evaluation.tuning import FIGURE, Candidate
 
 STUDY = "tune"
@@ -30,7 +30,6 @@ class Trials:
     seed: int
     processes: int
     tell: Callable[[list[Record]], None] = lambda records: None  # hears of every fit that has ended
-    resume: Callable[[int, int], None] = lambda there, of: None  # hears how many fits are there already, if any are
 
     def score(self, candidates: list[dict[str, Any]]) -> list[Candidate]:
         """Fit with each candidate on every fold's training rows and judge it on the classes that the fold holds out.
@@ -47,23 +46,18 @@ class Trials:
             ]
             for fold in self.folds
         }
-        try:
-            with prepare(self.folder, self.folds, plans) as session:
-                n_jobs = sum(map(len, plans.values()))
-                if len(session.jobs) < n_jobs:
-                    self.resume(n_jobs - len(session.jobs), n_jobs)
-                session.run(self.processes, self._show)
-        except BadInput as error:
-            raise BadInput(
-                f"The trials in {self.folder} cannot be gone on with: {error} Remove that folder to start anew."
-            ) from None
+        instead = f"those are trials of another search: remove {self.folder} to start anew"
+        with prepare(self.folder, self.folds, plans, instead=instead) as session:
+            session.run(self.processes, self._show)
         found = {key_of(record): record for record in read_records(self.folder)}
         return [self._candidate(parameters, found) for parameters in candidates]
 
     def forget(self) -> None:
-        """Remove the records, and the folder if nothing else is in it."""
-        for fold in self.folds:
-            records_file(self.folder, fold.name).unlink(missing_ok=True)
+        """Remove what a search has left in the folder, and the folder if nothing else is in it."""
+        for path in self.folder.glob("*.jsonl"):
+            if all(record["study"] == STUDY for record in read_records(path)):
+                path.unlink()
+        shutil.rmtree(self.folder / CHECKPOINTS, ignore_errors=True)
         remove_if_empty(self.folder)
 
     def _show(self, event: Event) -> None:

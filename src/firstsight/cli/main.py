@@ -83,7 +83,10 @@ def main() -> None:
         _say(str(error))
         sys.exit(2)
     except Interrupted:
-        _say("Interrupted; nothing that was there before is lost. A fit goes on when the same command runs again.")
+        _say(
+            "Interrupted; nothing that was there before is lost. What was saved on the way serves when the same "
+            "command runs again."
+        )
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has left: `firstsight … | head`
         sys.stderr.close()

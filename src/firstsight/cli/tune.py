@@ -96,18 +96,19 @@ def tune(
     }  # fmt: skip
     console = Console(soft_wrap=True, highlight=False, markup=False)
     kept = None if json is None else json.with_name(json.name + ".trials")
+    if kept is not None and kept.is_dir():
+        console.print(f"Going on from {kept}.", style="dim")
     with tempfile.TemporaryDirectory(prefix="firstsight-tune-") as scratch:
         fits = Trials(
             kept or Path(scratch), parts, method, objectives, about["fixed"], seed, processes or cores(),
             tell=lambda records: tell(console, records),
-            resume=lambda there, of: console.print(f"{there} of {of} fits are in {kept} already."),
         )  # fmt: skip
         if search == Search.grid:
             candidates = fits.score(grid_candidates(values))
         else:
             candidates = search_optuna(fits.score, values, objectives[0], trials, seed)
     best = {o: best_of(candidates, o) for o in objectives}
-    console.print(f"On {folds} folds of validation classes:")
+    console.print(f"On {folds} {'fold' if folds == 1 else 'folds'} of validation classes:")
     console.print(_table(candidates, best), soft_wrap=False)
     for o in objectives:
         ends = at_an_end(best[o], values) if search == Search.grid else []
@@ -146,7 +147,8 @@ def read_grid(method: str, words: list[str] | None) -> dict[str, list[Any]]:
             raise BadInput(f"--grid {word!r} must have the form NAME=V1,V2,…, for example --grid penalty=0.1,1.")
         if name not in cls._get_param_names():
             raise UnknownName(f"parameter of {method}", name, cls._get_param_names())
-        found[name] = [getattr(make_estimator(method, [f"{name}={value}"]), name) for value in values.split(",")]
+        read = [getattr(make_estimator(method, [f"{name}={value}"]), name) for value in values.split(",")]
+        found[name] = list(dict.fromkeys(read))
     return found
 
 
@@ -171,7 +173,8 @@ def _fixed(words: list[str] | None, preset: str | None, estimator) -> dict[str, 
 def _figure(candidate: Candidate, objective: str) -> str:
     if not candidate.scores:
         return "failed"
-    return f"{candidate.mean(objective):.2f} ± {candidate.deviation(objective):.2f}"
+    deviation = candidate.deviation(objective)
+    return f"{candidate.mean(objective):.2f}" + ("" if deviation is None else f" ± {deviation:.2f}")
 
 
 def _table(candidates: list[Candidate], best: dict[str, Candidate]):

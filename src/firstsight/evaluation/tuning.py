@@ -26,9 +26,10 @@ class Candidate:
     def mean(self, objective: str) -> float:
         return float(np.mean(self.scores[objective])) if self.scores else -np.inf
 
-    def deviation(self, objective: str) -> float:
+    def deviation(self, objective: str) -> float | None:
+        """Over folds; one alone has none."""
         scores = self.scores[objective]
-        return float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0
+        return float(np.std(scores, ddof=1)) if len(scores) > 1 else None
 
 
 Score = Callable[[list[dict[str, Any]]], list[Candidate]]
@@ -79,10 +80,12 @@ def best_of(candidates: list[Candidate], objective: str) -> Candidate:
 
 
 def at_an_end(best: Candidate, grid: dict[str, list[Any]]) -> list[str]:
-    """The numbers whose best value is the smallest or the largest of those tried: beyond may be better."""
-    return [
-        name for name, tried in grid.items() if _numbers(tried) and best.parameters[name] in (min(tried), max(tried))
-    ]
+    """The numbers whose best value is the smallest or the largest of those tried: beyond may be better.
+
+    Two values have nothing but ends, so that three are the least that can tell.
+    """
+    tried = {name: values for name, values in grid.items() if _numbers(values) and len(values) > 2}
+    return [name for name, values in tried.items() if best.parameters[name] in (min(values), max(values))]
 
 
 def _numbers(values: list[Any]) -> bool:

@@ -124,7 +124,8 @@ def significance_table(results: Results) -> Table | None:
         f"{LEAST_SEEDS} seeds of either are not tested. Exact tests have a floor: 2/2ⁿ with n paired seeds, 0.25 for "
         "three and 0.0625 for five.",
         "Over classes: would other classes of the same kind turn it round? A randomisation test, which one seed is "
-        f"enough for: {_SWAPS:,} times, the two methods' accuracies change places in classes drawn by lot.",
+        f"enough for: {_SWAPS:,} times, the two methods' accuracies change places in classes drawn by lot. For H it is "
+        "strict: where one method gains in ts what it loses in tr, a real difference may read 'no'.",
         "Two-sided; verdicts at 5 %, of the t test and of the swaps, not corrected for the number of rows. Leader and "
         "runner-up were picked by the same figures, so p is rather too small than too large.",
     ]
