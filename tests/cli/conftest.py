@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 from firstsight.cli.main import main
@@ -156,3 +157,12 @@ def processes(tmp_path_factory) -> Iterator[Processes]:
     made = Processes(tmp_path_factory.mktemp("processes"))
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def few(small, tmp_path_factory) -> Path:
+    """A data set with three seen classes: too few to cut validation classes from."""
+    seen = np.unique(small.labels[small.train])[:3]
+    parts = {name: getattr(small, name) for name in ("train", "test_seen")}
+    cut = {name: rows[np.isin(small.labels[rows], seen)] for name, rows in parts.items()}
+    return write_npz(replace(small, name="few", **cut), tmp_path_factory.mktemp("data") / "few.npz")

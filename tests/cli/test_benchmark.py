@@ -297,3 +297,25 @@ def test_calibration_of_a_finished_benchmark_runs_generalized_cells_again_and_ch
         if cell[1] == "gzsl":
             assert 0 < record["seen_unseen"]["calibrated"]["h"] <= 100
     assert "4 of 4 cells are in" in cli(*command, "--calibrate").out  # and only once
+
+
+def test_what_tuning_does_not_cover_is_printed_and_what_is_set_by_hand_recorded(cli, npz, tmp_path, in_process):
+    tune = ["tune", npz, "--method", "eszsl", "--grid", "feature_penalty=0.001,1", "--folds", 1, "--objective", "gzsl"]
+    assert cli(*tune, "--json", tmp_path / "eszsl.json").code == 0
+    command = ["benchmark", npz, "--methods", "eszsl,sae", "--processes", 1, "--tuned", tmp_path / "eszsl.json"]
+    done = cli(*command, "--set", "eszsl.attribute_penalty=2", "--out", tmp_path / "out")
+    assert done.code == 0
+    assert "Not tuned on small, and run with their defaults: sae." in done.err
+    assert "Tuned on small for the other setting than zsl only: eszsl." in done.err
+    for record in _records(tmp_path / "out"):
+        if record["method"] == "eszsl":
+            assert record["tuned"]["set_by_hand"] == ["attribute_penalty"]
+            assert record["given"]["attribute_penalty"] == 2
+
+
+def test_where_calibration_is_impossible_the_figures_stand_without_it(cli, tmp_path, few, in_process):
+    command = ["benchmark", few, "--methods", "eszsl", "--processes", 1, "--calibrate", "--out", tmp_path]
+    assert cli(*command).code == 0
+    zsl, gzsl = _records(tmp_path, "few")
+    assert (zsl["status"], gzsl["status"], gzsl["seen_unseen"]["calibrated"]) == ("done", "done", None)
+    assert "at least 4 classes" in gzsl["warnings"][-1]

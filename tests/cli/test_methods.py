@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from firstsight.methods import all_methods
 
@@ -11,7 +12,9 @@ def test_every_method_is_listed_with_the_documented_fields(cli):
     rows = json.loads(done.out)
     assert [row["name"] for row in rows] == list(all_methods())
     for row in rows:
-        assert list(row) == ["name", "class", "space", "kind", "extra_supervision", "reference"]
+        facts = ["name", "class", "space", "kind", "extra_supervision", "reference", "parameters", "grid"]
+        assert list(row) == facts
+        assert set(row["grid"]) <= set(row["parameters"])
         assert row["space"] in ("semantic", "visual", "latent")
         assert row["kind"] in ("inductive", "transductive")
         assert row["reference"]
@@ -26,3 +29,13 @@ def test_the_table_shows_every_name_whole_on_a_narrow_screen(cli, monkeypatch):
     shown = cli("methods").out
     for name in all_methods():
         assert name in shown
+
+
+def test_one_method_is_shown_with_its_formula_parameters_and_grid(cli):
+    shown = cli("methods", "ESZSL").out
+    assert "ICML 2015" in shown
+    assert "‖X V Sᵀ − Y‖²" in shown
+    assert re.search(r"feature_penalty +1000\.0 +300, 1000, 3000", shown)
+    assert ">>>" not in shown
+    assert json.loads(cli("methods", "eszsl", "--json").out)["parameters"]["attribute_penalty"] == 0.3
+    cli("methods", "eszls").is_refused_with("did you mean 'eszsl'?")

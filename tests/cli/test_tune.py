@@ -50,6 +50,7 @@ def test_one_search_chooses_for_each_objective(cli, npz, tmp_path, choice):
     for objective, figure in (("zsl", "T1"), ("gzsl", "H")):
         best = max(both["candidates"], key=lambda c, figure=figure: sum(c[figure]))
         assert both["chosen"][objective] == best["parameters"]
+        (tmp_path / "eszsl.json").unlink()
         assert cli(*_tune(npz, tmp_path, "--objective", objective)).code == 0
         assert choice()["chosen"] == {objective: both["chosen"][objective]}
         assert [c[figure] for c in choice()["candidates"]] == [c[figure] for c in both["candidates"]]
@@ -128,3 +129,20 @@ def test_trials_of_another_search_are_refused_and_kept(cli, npz, tmp_path, monke
 )
 def test_a_mistake_is_one_sentence(cli, npz, words, said):
     cli("tune", npz, *words).is_refused_with(said)
+
+
+def test_options_that_contradict_each_other_are_refused(cli, npz, tmp_path):
+    cli(*_tune(npz, tmp_path, "--trials", 3)).is_refused_with("--trials belongs to --search optuna")
+    cli(*_tune(npz, tmp_path, "--set", "feature_penalty=3")).is_refused_with("feature_penalty=3 and --grid")
+
+
+def test_a_choice_is_not_written_over_by_a_search_that_answers_less(cli, npz, tmp_path, choice):
+    assert cli(*_tune(npz, tmp_path)).code == 0
+    both = choice()
+    cli(*_tune(npz, tmp_path, "--objective", "gzsl")).is_refused_with("eszsl on small (zsl), which would be lost")
+    assert choice() == both
+    assert cli(*_tune(npz, tmp_path)).code == 0  # the same question may be asked again
+
+
+def test_too_few_classes_for_validation_are_told_before_anything_is_fitted(cli, few):
+    cli("tune", few, "--method", "eszsl").is_refused_with("at least 4 classes with training rows", "'few' has 3")

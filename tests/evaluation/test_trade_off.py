@@ -76,3 +76,16 @@ def test_the_thinned_curve_keeps_its_ends_its_number_and_nearly_its_area(scored)
     assert points[0] == pytest.approx([0, 100 * curve.tr[0]], abs=0.01)
     assert points[-1] == pytest.approx([100 * curve.ts[-1], 0], abs=0.01)
     assert np.trapezoid(points[:, 1], points[:, 0]) / 1e4 == pytest.approx(curve.area, abs=0.02)
+
+
+def test_the_thinned_curve_passes_through_the_method_as_it_is():
+    random = np.random.default_rng(0)
+    is_seen = np.arange(20) < 12
+    scores, truth = random.normal(size=(400, 20)), random.integers(20, size=400)
+    scores[np.arange(400), truth] += 1.5
+    scores[:, is_seen] += 0.7
+    own = is_seen[truth]
+    curve = trade_off(scores[~own], truth[~own], scores[own], truth[own], is_seen)
+    points = curve.points(at_most=10)
+    assert len(points) <= 10
+    assert [round(100 * value, 2) for value in curve.at(0.0)] in points

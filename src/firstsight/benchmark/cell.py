@@ -80,7 +80,12 @@ def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate:
         measured = MEASURES[cell["setting"]](estimator, dataset)
         if cell["setting"] == "gzsl":
             curve = measured.pop("trade_off")
-            calibrated = _calibrated(job, dataset, curve) if calibrate else None
+            calibrated = None
+            if calibrate:
+                try:
+                    calibrated = _calibrated(job, dataset, curve)
+                except FirstsightError as error:  # the figures as they are stand without it
+                    common["warnings"] = [*common["warnings"], f"Not calibrated: {error}"]
             measured["seen_unseen"] = {
                 "ausuc": percent(curve.area),
                 "curve": curve.points(),

@@ -103,8 +103,11 @@ def make_plan(
                 together: dict[str, Job] = {}
                 for setting in settings:
                     found = (tuned or {}).get(method, {}).get(setting)
-                    parameters = {**(found["parameters"] if found else {}), **(given or {}).get(method, {})}
-                    about = found["tuned"] if found else False
+                    by_hand = (given or {}).get(method, {})
+                    parameters = {**(found["parameters"] if found else {}), **by_hand}
+                    about: Any = found["tuned"] if found else False
+                    if found and by_hand:
+                        about = {**found["tuned"], "set_by_hand": sorted(by_hand)}
                     # The same parameters mean the same fit, unless the setting changes what a fit is shown.
                     mark = json.dumps([parameters, about, setting if cls.transductive else ""], sort_keys=True)
                     before = together[mark].settings if mark in together else ()

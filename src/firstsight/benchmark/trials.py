@@ -11,7 +11,7 @@ from typing import Any
 from firstsight.benchmark.plan import make_plan
 from firstsight.benchmark.records import Record, key_of, read_records
 from firstsight.benchmark.runner import Event
-from firstsight.benchmark.session import CHECKPOINTS, prepare, remove_if_empty
+from firstsight.benchmark.session import CHECKPOINTS, DATA, prepare, remove_if_empty
 from firstsight.data import ZeroShotDataset
 from firstsight.evaluation.tuning import FIGURE, Candidate
 
@@ -57,7 +57,8 @@ class Trials:
         for path in self.folder.glob("*.jsonl"):
             if all(record["study"] == STUDY for record in read_records(path)):
                 path.unlink()
-        shutil.rmtree(self.folder / CHECKPOINTS, ignore_errors=True)
+        for hidden in (CHECKPOINTS, DATA):
+            shutil.rmtree(self.folder / hidden, ignore_errors=True)
         remove_if_empty(self.folder)
 
     def _show(self, event: Event) -> None:

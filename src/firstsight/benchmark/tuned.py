@@ -23,8 +23,9 @@ def read_tuned(place: Path, datasets: list[ZeroShotDataset]) -> dict[str, Choice
     files = sorted(place.glob("*.json")) if place.is_dir() else [place]
     known = {dataset.name: dataset for dataset in datasets}
     found: dict[str, Choices] = {name: {} for name in known}
+    source: dict[tuple[str, str, str], Path] = {}
     for file in files:
-        choice = _read(file)
+        choice = read_choice(file)
         dataset = known.get(choice["dataset"])
         if dataset is None:
             continue  # a folder may serve several benchmarks
@@ -33,9 +34,11 @@ def read_tuned(place: Path, datasets: list[ZeroShotDataset]) -> dict[str, Choice
         by_setting = found[dataset.name].setdefault(choice["method"], {})
         about = {"folds": choice["folds"], "candidates": len(choice["candidates"]), "search": choice["search"]}
         for objective, parameters in choice["chosen"].items():
-            if objective in by_setting:
+            before = source.setdefault((dataset.name, choice["method"], objective), file)
+            if before != file:
                 raise BadInput(
-                    f"{place} holds two choices for {choice['method']} on {dataset.name} ({objective}); keep one."
+                    f"{before} and {file.name} hold two choices for {choice['method']} on {dataset.name} "
+                    f"({objective}); keep one."
                 )
             # Both objectives' choice is named alike for both, so that one fit of an inductive method serves them.
             same = "+".join(other for other, values in choice["chosen"].items() if values == parameters)
@@ -50,7 +53,8 @@ def read_tuned(place: Path, datasets: list[ZeroShotDataset]) -> dict[str, Choice
     return found
 
 
-def _read(file: Path) -> dict[str, Any]:
+def read_choice(file: Path) -> dict[str, Any]:
+    """What one search chose."""
     try:
         choice = json.loads(file.read_text(encoding="utf-8"))
         expected = ("method", "dataset", "split", "chosen", "candidates", "folds", "search")

@@ -73,6 +73,8 @@ def benchmark(
     settings = SETTINGS if setting == Setting.both else (setting.value,)
     datasets: list[ZeroShotDataset] = [load_dataset(path, features if _has_choice(path) else None) for path in data]
     choices = {} if tuned is None else read_tuned(tuned, datasets)
+    for line in untuned(choices, chosen, settings):
+        typer.echo(line, err=True)
     if study == Study.map:
         _make_maps(datasets, out, {d.name: _for_maps(choices.get(d.name, {}), given) for d in datasets})
         return
@@ -84,6 +86,19 @@ def benchmark(
         session.run(processes or cores(), display.show)
     if display.failures:
         raise typer.Exit(1)
+
+
+def untuned(choices: dict[str, Any], methods: list[str], settings: tuple[str, ...]) -> list[str]:
+    """What --tuned does not cover, in sentences: nobody should take defaults for a choice."""
+    lines = []
+    for dataset, found in choices.items():
+        if without := [method for method in methods if method not in found]:
+            lines.append(f"Not tuned on {dataset}, and run with their defaults: {', '.join(without)}.")
+        for setting in settings:
+            objectives = {m: found[m][setting]["tuned"]["objective"].split("+") for m in methods if m in found}
+            if other := [method for method, own in objectives.items() if setting not in own]:
+                lines.append(f"Tuned on {dataset} for the other setting than {setting} only: {', '.join(other)}.")
+    return lines
 
 
 def read_values(words: str | None, study: Study) -> list[dict[str, float]]:

@@ -83,7 +83,8 @@ class Display:
             rows.setdefault(title, []).extend(r for r in found if r is not None)
         for title, records in rows.items():
             seeds = len({r["seed"] for r in records if r["status"] == "done"})
-            state = "failed" if any(r["status"] == "failed" for r in records) else str(seeds or "")
+            failed = sum(r["status"] == "failed" for r in records)
+            state = str(seeds or "") + (f" ({failed} failed)" if failed else "")
             seconds = sum(r["seconds"] for r in records) / len(records) if records else None
             figures = [_mean(records, name) for _, name in FIGURES]
             table.add_row(title, *figures, state, "" if seconds is None else f"{seconds:.1f}")
@@ -101,4 +102,8 @@ def _line(record: Record) -> str:
     if record["status"] == "failed":
         return f"{what} failed: {record['error']}"
     figures = "  ".join(f"{title} {record[name]:.1f}" for title, name in FIGURES if record[name] is not None)
+    if calibrated := (record["seen_unseen"] or {}).get("calibrated"):
+        figures += f"  H calibrated {calibrated['h']:.1f}"
+    if record["collapsed"]:
+        figures += "  collapsed, or hardly trained"
     return f"{what} {figures}  ({record['seconds']:.1f} s, {record['peak_mib']} MiB)"

@@ -2,37 +2,85 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 
-def methods(json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False) -> None:
-    """List every method: its space, whether it is transductive, extra supervision, and where it comes from."""
-    from firstsight.methods import all_methods
+def methods(
+    name: Annotated[str | None, typer.Argument(help="A method, to see its parameters and what it does.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+) -> None:
+    """List every method: its space, whether it is transductive, and where it comes from; or all about one."""
+    from firstsight.methods import all_methods, find_method, word_of
 
-    rows = [
-        {
-            "name": word,
-            "class": method.__name__,
-            "space": method.space,
-            "kind": "transductive" if method.transductive else "inductive",
-            "extra_supervision": method.extra_supervision,
-            "reference": method.reference,
-        }
-        for word, method in all_methods().items()
-    ]
+    words = list(all_methods()) if name is None else [word_of(find_method(name))]
+    rows = [_about(word) for word in words]
     if json:
         import json as json_format
 
-        print(json_format.dumps(rows, indent=1, ensure_ascii=False))
-        return
+        print(json_format.dumps(rows if name is None else rows[0], indent=1, ensure_ascii=False))
+    elif name is None:
+        _show_all(rows)
+    else:
+        _show_one(rows[0])
+
+
+def _about(word: str) -> dict[str, Any]:
+    import inspect
+
+    from firstsight.methods import all_methods
+
+    cls = all_methods()[word]
+    return {
+        "name": word,
+        "class": cls.__name__,
+        "space": cls.space,
+        "kind": "transductive" if cls.transductive else "inductive",
+        "extra_supervision": cls.extra_supervision,
+        "reference": cls.reference,
+        "parameters": {k: p.default for k, p in inspect.signature(cls).parameters.items()},
+        "grid": cls.grid,
+    }
+
+
+def _show_all(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    columns = ("name", "space", "kind")  # whole on any screen; the reference gets what is left
+    widths = [2 + max(len(row[column]) for row in rows) for column in columns]
+    room = max(console.width - sum(widths), 20)
+    titles = {"name": "name", "space": "space", "kind": "kind", "reference": "reference", "extra_supervision": ""}
+    for row in [titles, *rows]:
+        first = "".join(row[c].ljust(w) for c, w in zip(columns, widths, strict=True))
+        reference = row["reference"]
+        if len(reference) > room:
+            reference = reference[: room - 1] + "…"
+        console.print(first + reference, style="bold" if row is titles else None)
+    console.print()
+    for row in rows:
+        if row["extra_supervision"]:
+            console.print(f"{row['name']} is told more than the others: {row['extra_supervision']}.")
+    console.print("`firstsight methods NAME` shows a method's parameters and what it does.")
+
+
+def _show_one(row: dict[str, Any]) -> None:
+    import inspect
+
     from rich.console import Console
     from rich.table import Table
 
+    from firstsight.methods import all_methods
+
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("name", "space", "kind", "extra supervision", "reference"):
-        table.add_column(column, overflow="fold", no_wrap=column == "name")
-    for row in rows:
-        table.add_row(*(row[k] for k in ("name", "space", "kind", "extra_supervision", "reference")))
-    Console().print(table)
+    for column in ("parameter", "default", "`firstsight tune` tries"):
+        table.add_column(column)
+    for parameter, default in row["parameters"].items():
+        tried = ", ".join(f"{value:g}" for value in row["grid"].get(parameter, []))
+        table.add_row(parameter, repr(default), tried)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    text = inspect.getdoc(all_methods()[row["name"]]) or ""
+    console.print(f"{row['name']}: {row['reference']}\n")
+    console.print(text.split("\nExamples\n")[0].rstrip() + "\n")
+    console.print(table, soft_wrap=False)

@@ -45,11 +45,15 @@ def tune(
         Setting, typer.Option(help="zsl maximises T1, gzsl maximises H; both chooses for each.")
     ] = Setting.both,
     search: Annotated[Search, typer.Option(help="Every combination, or Optuna's proposals.")] = Search.grid,
-    trials: Annotated[int, typer.Option(min=1, help="How many proposals (optuna only).")] = 20,
+    trials: Annotated[int | None, typer.Option(min=1, help="How many proposals (optuna only; 20 if left out).")] = None,
     folds: Annotated[int, typer.Option(min=1, help="Validation folds of the training classes.")] = 3,
     grid: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=V1,V2,…", help="Values to try instead of the method's own grid; may be repeated."),
+        typer.Option(
+            metavar="NAME=V1,V2,…",
+            help="Values to try instead of the method's own grid; may be repeated. Optuna searches between the "
+            "smallest and the largest.",
+        ),
     ] = None,
     set: Set = None,
     preset: Preset = None,
@@ -84,12 +88,18 @@ def tune(
     if objective == Setting.both and (out is not None or search == Search.optuna):
         what = "--out saves one model" if out is not None else "--search optuna maximises one figure"
         raise BadInput(f"{what}, and two objectives may choose two; add --objective zsl (T1) or --objective gzsl (H).")
+    if trials is not None and search == Search.grid:
+        raise BadInput("--trials belongs to --search optuna; a grid is tried as a whole: leave it out.")
     objectives = list(FIGURES) if objective == Setting.both else [objective.value]
     method = word_of(find_method(method))
     estimator = make_estimator(method, set, seed, preset=preset)
     values = read_grid(method, grid)
+    if twice := [word for word in set or [] if word.partition("=")[0] in values and grid]:
+        raise BadInput(f"--set {twice[0]} and --grid give the same parameter; keep one of them.")
     dataset = load_dataset(data, features)
     parts = dataset.validation_folds(folds)
+    if json is not None:
+        _refuse_to_lose(json, method, dataset.name, objectives)
     about: dict[str, Any] = {
         "method": method, "dataset": dataset.name, "split": dataset.split_hash, "objectives": objectives,
         "search": search.value, "folds": folds, "seed": seed, "grid": values, "fixed": _fixed(set, preset, estimator),
@@ -106,7 +116,7 @@ def tune(
         if search == Search.grid:
             candidates = fits.score(grid_candidates(values))
         else:
-            candidates = search_optuna(fits.score, values, objectives[0], trials, seed)
+            candidates = search_optuna(fits.score, values, objectives[0], trials or 20, seed)
     best = {o: best_of(candidates, o) for o in objectives}
     console.print(f"On {folds} {'fold' if folds == 1 else 'folds'} of validation classes:")
     console.print(_table(candidates, best), soft_wrap=False)
@@ -150,6 +160,22 @@ def read_grid(method: str, words: list[str] | None) -> dict[str, list[Any]]:
         read = [getattr(make_estimator(method, [f"{name}={value}"]), name) for value in values.split(",")]
         found[name] = list(dict.fromkeys(read))
     return found
+
+
+def _refuse_to_lose(path: Path, method: str, dataset: str, objectives: list[str]) -> None:
+    """A file is written over by a search that answers all that it answered."""
+    from firstsight.benchmark.tuned import read_choice
+
+    if not path.exists():
+        return
+    before = read_choice(path)
+    same = (before["method"], before["dataset"]) == (method, dataset)
+    lost = [objective for objective in before["chosen"] if not same or objective not in objectives]
+    if lost:
+        raise BadInput(
+            f"{path} holds what was chosen for {before['method']} on {before['dataset']} ({', '.join(lost)}), which "
+            "would be lost; choose another --json, or remove it."
+        )
 
 
 def tell(console: Console, records: list[Record]) -> None:

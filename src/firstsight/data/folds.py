@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # How many validation classes the community's benchmarks use (Xian et al.).
 _CUSTOMARY = {"AWA1": 13, "AWA2": 13, "CUB": 50, "SUN": 65, "APY": 5}
+FEWEST_CLASSES = 4
 
 
 def validation_folds(
@@ -21,6 +22,11 @@ def validation_folds(
 ) -> list[ZeroShotDataset]:
     """See `ZeroShotDataset.validation_folds`."""
     seen = np.unique(dataset.labels[dataset.train])
+    if n_classes is None and seen.size < FEWEST_CLASSES:
+        raise BadInput(
+            f"Validation folds need at least {FEWEST_CLASSES} classes with training rows, two to learn from and two to "
+            f"tell apart, but {dataset.name!r} has {seen.size}; add some."
+        )
     n_classes = _default(dataset.name, seen.size) if n_classes is None else n_classes
     if n_folds < 1:
         raise BadInput(f"`n_folds` must be at least 1, but is {n_folds}; three is customary.")

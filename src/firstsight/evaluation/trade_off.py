@@ -46,10 +46,11 @@ class TradeOff:
         return float((low + high) / 2)
 
     def points(self, at_most: int = 60) -> list[list[float]]:
-        """The curve as [ts, tr] in percent, thinned evenly along its length."""
+        """The curve as [ts, tr] in percent, thinned evenly along its length; the method as it is stays on it."""
         length = np.r_[0, np.cumsum(np.hypot(np.diff(self.ts), np.diff(self.tr)))]
         keep = np.searchsorted(length, np.linspace(0, length[-1], at_most - 1))
-        keep = np.unique(np.r_[keep, len(length) - 1])
+        as_it_is = np.searchsorted(self.constants, 0.0, side="right")
+        keep = np.unique(np.r_[keep[: at_most - 2], as_it_is, len(length) - 1])
         return [[round(100 * float(self.ts[i]), 2), round(100 * float(self.tr[i]), 2)] for i in keep]
 
 

@@ -153,7 +153,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         codes, seen_labels = order[codes], y[np.sort(first)]
         if len(seen_labels) < 2:
             raise BadInput(
-                f"y has rows of {len(seen_labels)} class ({seen_labels[0]!r}); expected at least 2 classes to "
+                f"y has rows of {len(seen_labels)} class ({seen_labels.tolist()[0]!r}); expected at least 2 classes to "
                 "tell apart: add labelled rows of another class."
             )
         self.described_ = class_attributes is not None
