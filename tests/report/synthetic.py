@@ -144,6 +144,8 @@ def all_records() -> list[dict]:
         "error": "The optimiser left the road: loss is <nan> & 100 % of rows are lost.",
         "t1": None,
     }
+    # What is finished stays so when a later run fails: the cells that all failed must not be there before.
+    made = [r for r in made if (r["dataset"], r["method"], r["setting"]) != ("glyphs", "sje", "zsl")]
     return [*made, full_record("ANIMALS42", "sse", "zsl", 3, **lost), *_all_failed(lost)]
 
 

@@ -7,10 +7,11 @@ import pytest
 
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.report.architecture import architecture_picture
-from firstsight.report.classes import class_chart, class_table, confused_pairs, confusion_chart
+from firstsight.report.classes import class_chart, class_table, confused_pairs, confusion_chart, confusion_table
 from firstsight.report.curves import rounds_chart, study_chart, tradeoff_chart
 from firstsight.report.maps import map_picture, read_maps
 from firstsight.report.picture import Picture, png_of, short, slug
+from firstsight.report.sections import all_sections
 
 
 def _lines(axis):
@@ -40,7 +41,27 @@ def test_a_study_draws_one_panel_per_method_and_shades_what_collapsed(results):
         assert (np.diff(places) > 0).all()  # zero, which has no logarithm, comes first
         assert len([patch for patch in axis.patches if patch.get_label() != ""]) == 2  # λ = 0 and 1
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert legend == ["T1", "ts", "tr", "H", "collapsed"]
+    assert legend == ["T1", "ts", "tr", "H", "collapsed, or hardly trained"]
+
+
+@pytest.mark.parametrize("low_first", [True, False])
+def test_every_value_of_every_panel_of_a_study_is_inside_the_axis_that_they_share(read, synthetic, low_first):
+    def record(method, value, t1, **more):
+        return synthetic.record(method=method, t1=t1, study="separation", variant={"separation": value}, **more)
+
+    low, high = ("deep-embedding", "transductive-deep-embedding")[:: 1 if low_first else -1]
+    records = [record(low, 0.0, 2.0, collapsed=True), record(low, 1000.0, 46.0)]
+    records += [record(high, 0.0, 2.0, collapsed=True), record(high, 1000.0, 94.4)]
+    for axis in study_chart(read(records), "CUB", "separation").figure.axes:
+        bottom, top = axis.get_ylim()
+        assert bottom == 0
+        assert 94.4 < top < 105
+
+
+def test_where_all_has_collapsed_noise_does_not_fill_the_picture(read, synthetic):
+    study = {"study": "separation", "variant": {"separation": 0.0}, "collapsed": True}
+    picture = study_chart(read([synthetic.record(t1=2.0, **study)]), "CUB", "separation")
+    assert picture.figure.axes[0].get_ylim() == (0, 10)
 
 
 def test_a_study_of_one_setting_says_what_it_shows_and_what_the_tables_are_made_with(read, synthetic):
@@ -70,6 +91,17 @@ def test_tradeoffs_name_the_largest_areas_and_leave_the_others_grey(results):
     legend = [text.get_text() for text in picture.figure.legends[0].get_texts()]
     assert legend[-3:] == ["the others", "the method as it is", "calibrated on validation classes"]
     assert any(text.startswith("transductive-deep-embedding (") for text in legend)
+
+
+def test_a_curve_that_lacks_its_cross_is_explained(read, synthetic):
+    curve = {"curve": [[0.0, 60.0], [40.0, 0.0]]}
+    crossed = {**curve, "calibrated": {"ts": 20.0, "tr": 30.0, "h": 24.0}}
+    cells = {"ale": crossed, "rn": curve}
+    records = [synthetic.record(method=m, setting="gzsl", seen_unseen=own) for m, own in cells.items()]
+    words = "A curve without a cross was not calibrated."
+    assert words in tradeoff_chart(read(records), "CUB").notes
+    assert words not in tradeoff_chart(read([{**r, "seen_unseen": crossed} for r in records]), "CUB").notes
+    assert words not in tradeoff_chart(read([{**r, "seen_unseen": curve} for r in records]), "CUB").notes
 
 
 def test_a_curve_without_area_or_calibration_is_drawn_all_the_same(read, synthetic):
@@ -122,6 +154,21 @@ def test_confusions_are_rows_per_run_of_the_leader(read, synthetic):
     assert [bar.get_width() for bar in axis.patches] == [10, 4]
 
 
+def test_methods_without_confusions_are_named_and_not_counted(read, synthetic):
+    pairs = {"sae": [["ox", "yak", 4]], "ale": [["ox", "yak", 8]], "eszsl": [], "gfzsl": []}
+    t1 = {"sae": 90.0, "ale": 80.0, "eszsl": 100.0, "gfzsl": 100.0}
+    results = read([synthetic.record(method=m, t1=t1[m], confusion=own) for m, own in pairs.items()])
+    picture = confusion_chart(results, "CUB")
+    assert picture.title == "CUB: what sae confuses most"
+    assert picture.notes == [
+        "No method of the 2 with confusions has a higher T1.",
+        "Without confusions in their records: eszsl, gfzsl.",
+    ]
+    heading, row = confusion_table(results).rows
+    assert heading == "CUB, 2 of 4 methods"
+    assert [cell.text for cell in row] == ["ox", "yak", "6.0", "2"]
+
+
 def test_without_their_records_there_are_no_charts(read, synthetic):
     bare = read([synthetic.record(), synthetic.record(setting="gzsl")])
     for draw in (rounds_chart, tradeoff_chart, class_chart, confusion_chart):
@@ -151,6 +198,14 @@ def test_a_map_has_six_panels_with_dots_and_from_the_second_on_squares(synthetic
     legends = [[text.get_text() for text in part.legends[0].get_texts()] for part in picture.figure.subfigs]
     assert [name.endswith("(seen)") for name in legends[0]] == [False, False, True, True, True]
     assert not any(name.endswith("(seen)") for name in legends[1])
+
+
+def test_a_visual_space_without_squares_is_explained(synthetic, tmp_path):
+    path = synthetic.write_map(tmp_path) / "maps" / "CUB.npz"
+    assert any("Visual space has no squares" in note for note in _map(tmp_path).notes)
+    arrays = dict(np.load(path))
+    np.savez(path, **{**arrays, "visual_all_classes": arrays["inductive_all_classes"]})
+    assert not any("no squares" in note for note in _map(tmp_path).notes)
 
 
 def test_classes_beyond_the_colours_are_numbered(synthetic, tmp_path):
@@ -211,6 +266,22 @@ def test_the_architecture_names_layers_sizes_and_losses():
     said = " ".join(text.get_text() for text in figure.axes[0].texts)
     for words in ("2048 → 1024", "312 → 668", "‖φ(x) − ψ(a)‖²", "λ", "cross-entropy", "η"):
         assert words in said  # (312 + 1024) / 2 = 668
+
+
+@pytest.mark.parametrize(
+    ("sizes", "joint", "source"),
+    [
+        ({"deep-embedding": 256, "rn": 2048}, 256, "these records"),
+        ({"deep-embedding": 256, "transductive-deep-embedding": 512}, 1024, "the paper"),
+        ({"rn": 2048}, 1024, "the paper"),  # a space of its own
+    ],
+)
+def test_the_architecture_has_the_size_of_the_records_where_they_have_one(read, synthetic, sizes, joint, source):
+    records = [synthetic.record(method=m, parameters={"embedding_dim": size}) for m, size in sizes.items()]
+    section = next(s for s in all_sections(read(records), []) if s.name == "architecture")
+    (picture,) = section.blocks
+    assert picture.notes[0] == f"The joint space has {joint} dimensions, as in {source}."
+    assert f"d → {joint}" in " ".join(text.get_text() for text in picture.figure.axes[0].texts)
 
 
 def test_names_with_dollars_and_letters_without_a_shape_are_drawn(read, synthetic, recwarn):

@@ -68,16 +68,37 @@ def test_the_one_fit_of_an_inductive_method_is_not_counted_twice(read, synthetic
     assert "2.0 hours" in cost_table(read([{**r, "transductive": True} for r in both])).title
 
 
-def test_parameters_say_whether_they_were_tuned(read, synthetic):
-    tuned = {"objective": "t1", "folds": 3}
-    records = [
-        synthetic.record(parameters={"alpha": 1.0}),
-        synthetic.record(method="rn", parameters={"b": None}, tuned=tuned),
-    ]
-    assert [row[3:] for row in _texts(parameter_table(read(records)))] == [
-        ["no", "alpha 1.0"],
-        ["objective t1, folds 3", "b None"],
-    ]
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(12.3, "12.3 seconds"), (90.0, "1.5 minutes"), (3600.0, "1.0 hours"), (9000.0, "2.5 hours")]
+)
+def test_the_cost_of_all_runs_has_a_unit_that_fits(read, synthetic, seconds, said):
+    assert cost_table(read([synthetic.record(seconds=seconds)])).title == f"What the runs cost: {said} in all"
+
+
+@pytest.mark.parametrize(
+    ("given", "tuned", "said"),
+    [
+        ({}, False, "own defaults"),
+        ({"alpha": 1.0, "b": 2}, False, "set by hand: alpha, b"),
+        ({"alpha": 1.0}, {"objective": "gzsl", "folds": 3}, "tuned on validation classes (objective gzsl, folds 3)"),
+        (
+            {"alpha": 1.0, "b": 2},
+            {"objective": "gzsl", "set_by_hand": ["b"]},
+            "tuned on validation classes (objective gzsl); set by hand: b",
+        ),
+        ({"alpha": 1.0}, True, "tuned on validation classes"),
+    ],
+)
+def test_parameters_say_how_they_were_chosen(read, synthetic, given, tuned, said):
+    record = synthetic.record(parameters={"alpha": 1.0, "b": 2}, given=given, tuned=tuned)
+    (row,) = _texts(parameter_table(read([record])))
+    assert row[3:] == [said, "alpha 1.0, b 2"]
+
+
+def test_seeds_whose_parameters_were_chosen_otherwise_are_both_told(read, synthetic):
+    records = [synthetic.record(seed=s, parameters={"b": 2}, given={"b": 2} if s else {}) for s in range(2)]
+    (row,) = _texts(parameter_table(read(records)))
+    assert row[3] == "own defaults / set by hand: b"
 
 
 def test_warnings_are_counted_by_seed(read, synthetic):
@@ -95,6 +116,9 @@ def test_spaces_stand_beside_the_papers_claims(read, synthetic):
     said = {"dap": "compact", "rn": "separable", "deep-embedding": "both"}
     assert claims == {method: [claim, *figures] for method, claim in said.items()}
     assert table.rows[1][2].detail == "own 0.40"
+    assert any(note.startswith("–: not recorded, or there is no such number. Hubness") for note in table.notes)
+    whole = [{**record, "space_facts": {**facts, "hubness": 0.5}} for record in records]
+    assert not any("–:" in note for note in space_table(read(whole)).notes)
 
 
 def test_calibrated_figures_stand_beside_those_as_they_are(read, synthetic):
@@ -103,8 +127,18 @@ def test_calibrated_figures_stand_beside_those_as_they_are(read, synthetic):
     part = synthetic.record(setting="gzsl", method="rn", seen_unseen={"ausuc": 20.0, "calibrated": None})
     table = calibration_table(read([whole, part]))
     assert _texts(table) == [["eszsl", "33.3", "30.0", "48.0"], ["rn", "20.0", "30.0", "–"]]
+    assert table.notes[-1] == "H cal. is – where a method was not calibrated."
     line = next(line for line in table.tidy if line["method"] == "eszsl")
     assert (line["calibrated_ts"], line["calibrated_constant"]) == (40.0, 0.5)
+
+
+def test_calibration_of_fewer_seeds_than_h_is_told(read, synthetic):
+    fixed = {"constant": 0.5, "ts": 40.0, "tr": 60.0, "h": 48.0}
+    found = [{"ausuc": 33.3, "calibrated": own} for own in (fixed, None, None)]
+    records = [synthetic.record(setting="gzsl", seed=s, seen_unseen=own) for s, own in enumerate(found)]
+    table = calibration_table(read(records))
+    assert _texts(table) == [["eszsl", "33.3 ± 0.0", "31.0 ± 1.0", "48.0"]]
+    assert table.notes[2:] == ["Calibrated for fewer seeds than H is of: eszsl on CUB (1 of 3)."]
 
 
 def test_without_calibration_there_is_no_column_of_dashes(read, synthetic):
@@ -119,9 +153,9 @@ def test_the_same_parameters_stand_in_one_row(read, synthetic):
     records = [synthetic.record(d, setting=s, parameters={"alpha": 1.0}) for d, s in cells]
     records += [synthetic.record("SUN", parameters={"alpha": 1.0}), synthetic.record("APY", parameters={"alpha": 2.0})]
     assert _texts(parameter_table(read(records))) == [
-        ["CUB, glyphs", "eszsl", "zsl, gzsl", "no", "alpha 1.0"],
-        ["SUN", "eszsl", "zsl", "no", "alpha 1.0"],
-        ["APY", "eszsl", "zsl", "no", "alpha 2.0"],
+        ["CUB, glyphs", "eszsl", "zsl, gzsl", "own defaults", "alpha 1.0"],
+        ["SUN", "eszsl", "zsl", "own defaults", "alpha 1.0"],
+        ["APY", "eszsl", "zsl", "own defaults", "alpha 2.0"],
     ]
 
 

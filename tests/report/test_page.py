@@ -112,6 +112,18 @@ def test_who_is_told_more_leads_no_headline_and_is_told_where_it_is_above(read, 
     ]
 
 
+@pytest.mark.parametrize(
+    ("figures", "said"),
+    [
+        ({"eszsl": 100.0, "gfzsl": 99.96, "rn": 90.0}, "CUB: T1 100.0 by eszsl and gfzsl"),
+        ({"ale": 70.0, "eszsl": 70.0, "gfzsl": 70.0, "rn": 60.0}, "CUB: T1 70.0 by ale and 2 more"),
+        ({"eszsl": 70.1, "gfzsl": 70.0}, "CUB: T1 70.1 by eszsl, paper 53.9"),
+    ],
+)
+def test_who_shares_the_lead_is_in_the_headline(read, synthetic, figures, said):
+    assert headlines(read([synthetic.record(method=m, t1=v) for m, v in figures.items()])) == [said]
+
+
 def test_the_same_records_make_the_same_files(synthetic, tmp_path):
     records = [synthetic.full_record("glyphs", m, s, 0) for m in ("dap", "rn") for s in ("zsl", "gzsl")]
     place = synthetic.write(tmp_path / "records", records)

@@ -30,6 +30,18 @@ def test_data_sets_without_published_figures_show_none(read, synthetic):
     assert not [note for note in table.notes if "paper" in note]
 
 
+@pytest.mark.parametrize(("datasets", "said"), [(["CUB", "glyphs"], "Ours in the paper"), (["glyphs"], "")])
+def test_the_papers_name_stands_only_where_its_figure_does(read, synthetic, datasets, said):
+    table = result_table(read([synthetic.record(d, "deep-embedding") for d in datasets]), "zsl")
+    assert _row(table, "deep-embedding")[0].detail == said
+
+
+def test_nothing_is_neither_best_nor_second(read, synthetic):
+    figures = {"ale": 0.0, "sje": 12.0, "rn": 0.04}
+    table = result_table(read([synthetic.record(method=m, t1=v) for m, v in figures.items()]), "zsl")
+    assert {m: _row(table, m)[1].mark for m in figures} == {"ale": "", "sje": "best", "rn": ""}
+
+
 def test_best_and_second_are_marked_and_equals_share_a_place(read, synthetic):
     figures = {"dap": 40.0, "ale": 60.0, "sje": 60.04, "rn": 50.0}
     table = result_table(read([synthetic.record(method=m, t1=v) for m, v in figures.items()]), "zsl")

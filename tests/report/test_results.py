@@ -75,6 +75,8 @@ def test_a_record_of_another_version_is_refused(read, synthetic):
         ("rounds", [{"t1": 5.0}]),
         ("seen_unseen", {"curve": [1.0, 2.0]}),
         ("space", 3),
+        ("given", [1]),
+        ("tuned", {"set_by_hand": 3}),
         ("setting", "some"),
     ],
 )

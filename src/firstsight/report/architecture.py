@@ -11,10 +11,15 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from firstsight.report.picture import Picture
 
 VISUAL, SEMANTIC, JOINT, LOSS = "#56B4E9", "#E69F00", "#009E73", "#D55E00"
+IN_PAPER = 1024  # dimensions of the joint space
 
 
-def architecture_picture(features: int | None = None, attributes: int | None = None, joint: int = 1024) -> Picture:
-    """Both branches and both losses; sizes that are not given are letters."""
+def architecture_picture(
+    features: int | None = None, attributes: int | None = None, joint: int | None = None
+) -> Picture:
+    """Both branches and both losses; sizes that are not given are letters, that of the joint space the paper's."""
+    source = "in the paper" if joint is None else "in these records"
+    joint = joint or IN_PAPER
     hidden = f"{(attributes + joint) // 2}" if attributes else f"(a + {joint}) / 2"
     d, a = str(features or "d"), str(attributes or "a")
     figure = Figure(figsize=(10.4, 4.4), layout="constrained")
@@ -51,8 +56,9 @@ def architecture_picture(features: int | None = None, attributes: int | None = N
         f"of {joint} dimensions; one loss pulls rows to their class's description, a classifier keeps classes apart.",
         figure,
         [
+            f"The joint space has {joint} dimensions, as {source}.",
             "Training alternates: a pass over the rows for φ and W with ψ fixed, then steps for ψ with φ fixed. The "
-            "transductive method adds rows that it has labelled itself, more in every round."
+            "transductive method adds rows that it has labelled itself, more in every round.",
         ],
     )
 

@@ -109,11 +109,11 @@ def confused_pairs(results: Results, dataset: str, method: str) -> dict[tuple[st
 
 
 def confusion_chart(results: Results, dataset: str) -> Picture | None:
-    """The pairs that the leader in T1 confuses most."""
-    leaders = [m for m in results.methods if confused_pairs(results, dataset, m)]
-    if not leaders:
+    """The pairs that are confused most by the method that is highest in T1 of those with confusions."""
+    methods, others = _with_and_without_confusions(results, dataset)
+    if not methods:
         return None
-    leader = max(leaders, key=lambda m: mean(results.by_seed(dataset, m, "t1").values() or [0.0]))
+    leader = max(methods, key=lambda m: mean(results.by_seed(dataset, m, "t1").values() or [0.0]))
     pairs = list(confused_pairs(results, dataset, leader).items())[:MOST_PAIRS]
     figure = Figure(figsize=(7.6, 0.9 + 0.3 * len(pairs)), layout="constrained")
     axis = figure.subplots()
@@ -127,43 +127,55 @@ def confusion_chart(results: Results, dataset: str) -> Picture | None:
     quiet(axis, xlabel="rows per run (true class → named as)")
     axis.grid(False, axis="y")
     (truth, predicted), count = pairs[0]
+    notes = [f"No method of the {len(methods)} with confusions has a higher T1."] if len(methods) > 1 else []
+    notes += [f"Without confusions in their records: {', '.join(others)}."] if others else []
     return Picture(
         f"confusion-{slug(dataset)}",
-        f"{dataset}: what {leader}, highest in T1, confuses most",
+        f"{dataset}: what {leader} confuses most",
         f"The {len(pairs)} pairs of unseen classes of {dataset} that {leader} confuses most; first {truth} named as "
         f"{predicted}, {count:.1f} rows per run.",
         figure,
+        notes,
     )
 
 
+def _with_and_without_confusions(results: Results, dataset: str) -> tuple[list[str], list[str]]:
+    """Of the methods that have run; one that names every row rightly is among those without."""
+    run = [m for m in results.methods if results.runs(dataset, m, "zsl")]
+    found = [m for m in run if confused_pairs(results, dataset, m)]
+    return found, [m for m in run if m not in found]
+
+
 def confusion_table(results: Results) -> Table | None:
-    """The pairs that all methods together confuse most; its CSV has the pairs of each."""
+    """The pairs that methods, taken together, confuse most; its CSV has the pairs of each."""
     rows: list[list[Cell] | str] = []
     tidy: list[dict[str, Any]] = []
     for dataset in results.datasets:
         total: dict[tuple[str, str], list[float]] = defaultdict(list)
-        methods = 0
-        for method in results.methods:
-            pairs = confused_pairs(results, dataset, method)
-            methods += bool(pairs)
-            for (truth, predicted), count in pairs.items():
+        methods, others = _with_and_without_confusions(results, dataset)
+        for method in methods:
+            for (truth, predicted), count in confused_pairs(results, dataset, method).items():
                 total[truth, predicted].append(count)
                 line = {"dataset": dataset, "method": method, "true": truth, "predicted": predicted}
                 tidy.append({**line, "rows_per_run": round(count, 2)})
         if not methods:
             continue
-        rows.append(f"{dataset}, {methods} method{'s' * (methods > 1)}")
+        counted = f"{len(methods)} of {len(methods) + len(others)}" if others else f"{len(methods)}"
+        rows.append(f"{dataset}, {counted} method{'s' * (len(methods) + len(others) > 1)}")
         for (truth, predicted), counts in sorted(total.items(), key=lambda item: (-sum(item[1]), item[0]))[:5]:
-            cells = [Cell(f"{sum(counts) / methods:.1f}"), Cell(str(len(counts)))]
+            cells = [Cell(f"{sum(counts) / len(methods):.1f}"), Cell(str(len(counts)))]
             rows.append([Cell(truth), Cell(predicted), *cells])
     if not rows:
         return None
     columns = [Column("true class", is_number=False), Column("named as", is_number=False)]
     columns += [Column("rows per run and method"), Column("methods that confuse them")]
     notes = [
-        "Conventional setting. Each record keeps its 200 most frequent confusions; `confusion.csv` has them per method."
+        "Conventional setting; counted are methods with confusions in their records. Each record keeps its 200 most "
+        "frequent ones; `confusion.csv` has them per method."
     ]
-    return Table("confusion", "Unseen classes that all methods together confuse most", columns, rows, notes, tidy)
+    return Table(
+        "confusion", "Unseen classes that are confused most, methods taken together", columns, rows, notes, tidy
+    )
 
 
 def _size(names: list[str]) -> float:

@@ -95,12 +95,13 @@ def study_chart(results: Results, dataset: str, study: str) -> Picture | None:
                 place[value] + 0.18,
                 color="#E2E2E2",
                 zorder=0,
-                label=None if n_before else "collapsed",
+                label=None if n_before else "collapsed, or hardly trained",
             )
         axis.set_xticks([place[v] for v in values], [f"{v:g}" for v in values], fontsize=8)
         axis.set_title(method, fontsize=10)
         quiet(axis, ylabel="%" if axis is axes[0] else "", xlabel="λ (separation)" if study == "separation" else study)
-        axis.set_ylim(0, max(10.0, axis.get_ylim()[1]))  # where all has collapsed, noise must not fill the panel
+    # Once all panels are drawn, since they share the axis. Where all has collapsed, noise must not fill the picture.
+    axes[0].set_ylim(0, max(10.0, axes[0].get_ylim()[1]))
     handles: dict[str, Artist] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
@@ -145,7 +146,7 @@ def tradeoff_chart(results: Results, dataset: str) -> Picture | None:
     for method in (m for m in curves if m not in best):
         axis.plot(*np.array(curves[method]).T, color="#BBBBBB", linewidth=0.9)
     colours = [c for c in COLOURS if c not in ("#F0E442", "#7F7F7F")]  # yellow is faint, grey is taken
-    calibrated = False
+    calibrated = 0
     for method, colour, stroke in zip(best, colours, strokes, strict=False):
         axis.plot(*np.array(curves[method]).T, color=colour, linestyle=stroke, linewidth=2, label=_with(area, method))
         run = next(r for r in results.runs(dataset, method, "gzsl") if r["seen_unseen"].get("curve"))
@@ -153,7 +154,7 @@ def tradeoff_chart(results: Results, dataset: str) -> Picture | None:
             axis.plot(run["ts"], run["tr"], "o", color=colour, markeredgecolor="black", markersize=7)
         fixed = run["seen_unseen"].get("calibrated")
         if fixed and fixed.get("ts") is not None and fixed.get("tr") is not None:
-            calibrated = True
+            calibrated += 1
             axis.plot(fixed["ts"], fixed["tr"], "X", color=colour, markeredgecolor="black", markersize=9)
     quiet(axis, xlabel="ts: unseen classes, %", ylabel="tr: seen classes, %")
     axis.set_xlim(left=0)
@@ -175,6 +176,7 @@ def tradeoff_chart(results: Results, dataset: str) -> Picture | None:
             "rows are named as unseen classes.",
             "Curves and marks are of the first seed; the number behind a name is the area under its curve (AUSUC), its "
             "mean over seeds.",
+            *(["A curve without a cross was not calibrated."] if 0 < calibrated < len(best) else []),
         ],
     )
 

@@ -131,31 +131,44 @@ def cost_table(results: Results) -> Table | None:
     for r in results.records:  # an inductive method is fitted once for both settings
         parts = (r["dataset"], r["method"], str(r["seed"]), _words(r["variant"]), r["setting"] * r["transductive"])
         fits[parts] = max(fits.get(parts, 0.0), r["seconds"] or 0.0)
-    hours = sum(fits.values()) / 3600
     versions = sorted({_words(r["versions"]) for r in results.records if r["versions"]})
     notes = ["An inductive method is fitted once for both settings."]
     notes += [f"Versions: {version}." for version in versions]
-    return Table("costs", f"What the runs cost: {hours:.1f} hours in all", columns, rows, notes)
+    return Table("costs", f"What the runs cost: {_duration(sum(fits.values()))} in all", columns, rows, notes)
 
 
 def parameter_table(results: Results) -> Table | None:
-    """The parameters of every cell of the tables, and whether they were tuned."""
+    """The parameters of every cell of the tables, and how they were chosen."""
     known = [r for r in results.tables if r["parameters"]]
     if not known:
         return None
-    columns = [Column(t, is_number=False) for t in ("data sets", "method", "setting", "tuned", "parameters")]
+    columns = [Column(t, is_number=False) for t in ("data sets", "method", "setting", "chosen", "parameters")]
     settings: dict[tuple[str, str, str, str], list[str]] = {}
     for runs in _cells(known):
         about = runs[0]
         distinct = " / ".join(dict.fromkeys(_words(r["parameters"]) for r in runs))
-        tuned = _words(about["tuned"]) if isinstance(about["tuned"], dict) else "yes" if about["tuned"] else "no"
-        settings.setdefault((about["method"], tuned, distinct, about["dataset"]), []).append(about["setting"])
+        chosen = " / ".join(dict.fromkeys(map(_chosen, runs)))
+        settings.setdefault((about["method"], chosen, distinct, about["dataset"]), []).append(about["setting"])
     datasets: dict[tuple[str, ...], list[str]] = {}  # what is the same on several data sets stands in one row
-    for (method, tuned, distinct, dataset), own in settings.items():
-        datasets.setdefault((method, ", ".join(own), tuned, distinct), []).append(dataset)
+    for (method, chosen, distinct, dataset), own in settings.items():
+        datasets.setdefault((method, ", ".join(own), chosen, distinct), []).append(dataset)
     rows = [[Cell(", ".join(own)), *map(Cell, alike)] for alike, own in datasets.items()]
-    notes = ["Tuned: on validation classes of the training set. No: the method's own defaults."]
+    notes = [
+        "Tuned: on validation classes of the training set. Set by hand: the user gave the values of those named; the "
+        "others are the method's own, or its preset's."
+    ]
     return Table("parameters", "Parameters", columns, rows, notes)
+
+
+def _chosen(record: Record) -> str:
+    """Where a record's parameters come from."""
+    tuned, given = record["tuned"], ", ".join(record["given"])
+    if not tuned:
+        return f"set by hand: {given}" if given else "own defaults"
+    about = dict(tuned) if isinstance(tuned, dict) else {}
+    by_hand = ", ".join(map(str, about.pop("set_by_hand", [])))
+    said = "tuned on validation classes" + (f" ({_words(about)})" if about else "")
+    return said + (f"; set by hand: {by_hand}" if by_hand else "")
 
 
 def _cells(records: list[Record]) -> list[list[Record]]:
@@ -164,6 +177,14 @@ def _cells(records: list[Record]) -> list[list[Record]]:
     for r in records:
         groups.setdefault((r["dataset"], r["method"], r["setting"], _words(r["variant"])), []).append(r)
     return list(groups.values())
+
+
+def _duration(seconds: float) -> str:
+    """In the largest unit of which there is at least one."""
+    for size, unit in ((3600, "hours"), (60, "minutes")):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} seconds"
 
 
 def _words(values: dict[str, Any]) -> str:

@@ -93,6 +93,8 @@ def map_picture(arrays: Arrays, dataset: str) -> Picture | None:
             labels = [number + short(name, 22) + end for number, name, end in zip(numbers, names, ends, strict=True)]
             part.legend(dots, labels, loc="outside lower center", ncols=min(len(names), 5), frameon=False, fontsize=8)
     notes = ["Samples are dots, descriptions squares; each panel is laid out by t-SNE, so only nearness has a meaning."]
+    if "visual" in spaces and not any(len(arrays.get(f"visual_{which}_classes", ())) for which in rows):
+        notes.append("Visual space has no squares: it holds features, and a description is no point of it.")
     most = max(len(arrays[f"{which}_names"]) for which in rows)
     if most > len(COLOURS):
         notes.append("Colours repeat" + ("; numbers tell the classes apart." if most <= MOST_NAMED else "."))

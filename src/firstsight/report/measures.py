@@ -10,7 +10,7 @@ from firstsight.report.table import Cell, Column, Table, spread
 
 # The paper's Table 1: intra-class compactness, inter-class separability. Its own method claims both.
 _CLAIMS = {"semantic": "compact", "visual": "compact", "latent": "separable"}
-_OWN = ("deep-embedding", "transductive-deep-embedding")
+OWN = ("deep-embedding", "transductive-deep-embedding")
 # The space before an arrow does not break: it stays with its word.
 _FACTS = {"compactness": "compact\u00a0↓", "separability": "separable\u00a0↑", "hubness": "hubs"}
 _TRADE_OFF = {"ausuc": "AUSUC", "h": "H", "calibrated_h": "H cal."}
@@ -31,7 +31,7 @@ def space_table(results: Results) -> Table | None:
         if own:
             rows.append(f"{space or 'unknown'} space")
         for method in own:
-            claim = "both" if method in _OWN else _CLAIMS.get(space, "–")
+            claim = "both" if method in OWN else _CLAIMS.get(space, "–")
             cells = [Cell(results.label(method)), Cell(claim)]
             for dataset in datasets:
                 for fact in _FACTS:
@@ -55,6 +55,11 @@ def space_table(results: Results) -> Table | None:
         "among the best of a row; 0 is none.",
         "What the paper says stands in its Table 1, without figures.",
     ]
+    if any(cell.text == "–" for row in rows if not isinstance(row, str) for cell in row[2:]):
+        notes.append(
+            "–: not recorded, or there is no such number. Hubness has none where every class is among the best equally "
+            "often, the others none where all rows lie in one point."
+        )
     if without:
         notes.append(f"Not recorded: {', '.join(without)}.")
     return Table("spaces", "Embedding spaces, measured", columns, rows, notes, tidy)
@@ -93,7 +98,17 @@ def calibration_table(results: Results) -> Table | None:
     if "calibrated_h" not in shown:
         notes[1] = "H is not calibrated in these records; `firstsight benchmark … --calibrate` makes such."
         title = "Area under the curve, and H (%)"
+    else:
+        notes += _incompletely_calibrated(found)
     return Table("calibration", title, columns, rows, notes, tidy)
+
+
+def _incompletely_calibrated(found: dict[tuple[str, str], dict[str, list[float]]]) -> list[str]:
+    """H calibrated is not made with every benchmark: which cells lack it, and where it is of fewer seeds than H."""
+    counts = {cell: (len(v["calibrated_h"]), len(v["h"])) for cell, v in found.items() if v}
+    fewer = [f"{m} on {d} ({own} of {of})" for (d, m), (own, of) in counts.items() if 0 < own < of]
+    notes = ["H cal. is – where a method was not calibrated."] if any(own == 0 for own, _ in counts.values()) else []
+    return notes + ([f"Calibrated for fewer seeds than H is of: {', '.join(fewer)}."] if fewer else [])
 
 
 def _trade_off(results: Results, dataset: str, method: str) -> dict[str, list[float]]:

@@ -34,7 +34,7 @@ def result_table(results: Results, setting: str) -> Table | None:
         if own:
             rows.append(f"{space or 'unknown'} space")
         for method in own:
-            cells = [Cell(results.label(method), detail=_name_in_paper(method, setting))]
+            cells = [Cell(results.label(method), detail=_name_in_paper(method, setting, datasets))]
             for dataset in datasets:
                 for metric in metrics:
                     cell = figure_cell(results, dataset, method, metric, marks[dataset, metric])
@@ -46,10 +46,10 @@ def result_table(results: Results, setting: str) -> Table | None:
 
 
 def ranks(results: Results, dataset: str, metric: str) -> dict[str, str]:
-    """Which methods are best and second; equals (as printed) share their place."""
+    """Which methods are best and second; equals (as printed) share their place, and 0.0 is none."""
     figures = {m: results.by_seed(dataset, m, metric) for m in results.ranked()}
     means = {m: round(mean(f.values()), 1) for m, f in figures.items() if f}
-    order = sorted(set(means.values()), reverse=True)
+    order = sorted({value for value in means.values() if value > 0}, reverse=True)
     if len(means) < 2:
         return {}
     marks = dict(zip(order, ("best", "second"), strict=False))
@@ -114,9 +114,9 @@ def _line(results: Results, dataset: str, method: str, setting: str, metric: str
     }
 
 
-def _name_in_paper(method: str, setting: str) -> str:
-    """What the paper calls a method, where that is another word."""
-    found = published("CUB", method, SETTINGS[setting][0])
+def _name_in_paper(method: str, setting: str, datasets: list[str]) -> str:
+    """What the paper calls a method, where that is another word and a figure of the paper stands in its row."""
+    found = next(filter(None, (published(d, method, SETTINGS[setting][0]) for d in datasets)), None)
     return f"{found.name_in_paper} in the paper" if found and found.name_in_paper.lower() != method else ""
 
 

@@ -19,8 +19,8 @@ SPACES = ("semantic", "visual", "latent")
 # Optional fields, and what stands for one that is null or missing.
 _OPTIONAL: dict[str, Any] = {
     "status": "done", "error": "", "variant": {}, "study": "", "t1": None, "ts": None, "tr": None, "h": None,
-    "per_class": {}, "confusion": [], "parameters": {}, "tuned": False, "split": "", "extra_supervision": "",
-    "transductive": False, "space": "", "versions": {}, "seconds": None, "fit_seconds": None,
+    "per_class": {}, "confusion": [], "parameters": {}, "given": {}, "tuned": False, "split": "",
+    "extra_supervision": "", "transductive": False, "space": "", "versions": {}, "seconds": None, "fit_seconds": None,
     "cpu_seconds": None, "peak_mib": None,
     "threads": None, "touched": {}, "seen_unseen": {}, "space_facts": {}, "rounds": [], "collapsed": False,
     "features": "", "warnings": [],
@@ -142,6 +142,7 @@ def _tuples(values: Any, size: int) -> bool:
 # What stands inside the fields that are drawn or summed up.
 _SHAPES: dict[str, Callable[[Any], bool]] = {
     "confusion": lambda value: _tuples(value, 3),
+    "tuned": lambda value: not isinstance(value, dict) or isinstance(value.get("set_by_hand", []), list),
     "seen_unseen": lambda value: _tuples(value.get("curve") or [], 2),
     "rounds": lambda value: all(isinstance(one, dict) and _number(one.get("round")) for one in value),
     "per_class": lambda value: all(

@@ -74,7 +74,7 @@ def all_sections(results: Results, maps: Maps) -> list[Section]:
             [*_each(classes.confusion_chart, results), classes.confusion_table(results)],
             f"{_RUN} --setting zsl",
         ),
-        _section("architecture", "The network", [architecture_picture()]),
+        _section("architecture", "The network", [architecture_picture(joint=_joint_size(results))]),
         _section("audit", "Leakage audit", [facts.audit_table(results)], _RUN, ("audit",)),
         _section(
             "runs",
@@ -86,6 +86,13 @@ def all_sections(results: Results, maps: Maps) -> list[Section]:
     ]
     failures = facts.failure_table(results)
     return [Section("failures", "Failed cells", [failures]), *sections] if failures else sections
+
+
+def _joint_size(results: Results) -> int | None:
+    """The size of the joint space of the paper's two methods, where the records agree on one."""
+    own = (r["parameters"].get("embedding_dim") for r in results.records if r["method"] in measures.OWN)
+    sizes = {size for size in own if isinstance(size, int)}
+    return sizes.pop() if len(sizes) == 1 else None
 
 
 def headlines(results: Results) -> list[str]:
@@ -104,12 +111,15 @@ def _leader(results: Results, dataset: str, metric: str) -> str:
     ranked = [m for m in results.ranked() if m in means]
     if not ranked:
         return ""
-    best = max(ranked, key=lambda m: means[m])
-    paper = published(dataset, best, metric)
+    best = max(round(means[m], 1) for m in ranked)
+    first, *others = (m for m in ranked if round(means[m], 1) == best)  # equal as printed
+    names = [results.label(m) for m in (first, *others)]
+    by = " and ".join(names if len(names) < 3 else [names[0], f"{len(others)} more"])
+    paper = None if others else published(dataset, first, metric)
     beside = f", paper {paper.value:.1f}" if paper else ""
-    above = [f"{results.label(m)} {means[m]:.1f}" for m in means if m not in ranked and means[m] > means[best]]
+    above = [f"{results.label(m)} {means[m]:.1f}" for m in means if m not in ranked and round(means[m], 1) > best]
     beside += f" (told more and not ranked: {', '.join(above)})" if above else ""
-    return f"{TITLES[metric]} {means[best]:.1f} by {results.label(best)}{beside}"
+    return f"{TITLES[metric]} {best:.1f} by {by}{beside}"
 
 
 def _section(

@@ -121,14 +121,16 @@ def significance_table(results: Results) -> Table | None:
     notes = [
         "Over seeds: would another training run turn the order round? Paired (t test of the differences, exact sign "
         "flips) where both methods have the same seeds, else Welch's t test and the exact permutation test. Fewer than "
-        f"{LEAST_SEEDS} seeds of either are not tested. Exact tests have a floor: 2/2ⁿ with n paired seeds, 0.25 for "
-        "three and 0.0625 for five.",
+        f"{LEAST_SEEDS} seeds of either are not tested; a method without anything random runs once, whatever "
+        "`--seeds` says. Exact tests have a floor: 2/2ⁿ with n paired seeds, 0.25 for three and 0.0625 for five.",
         "Over classes: would other classes of the same kind turn it round? A randomisation test, which one seed is "
         f"enough for: {_SWAPS:,} times, the two methods' accuracies change places in classes drawn by lot. For H it is "
         "strict: where one method gains in ts what it loses in tr, a real difference may read 'no'.",
         "Two-sided; verdicts at 5 %, of the t test and of the swaps, not corrected for the number of rows. Leader and "
         "runner-up were picked by the same figures, so p is rather too small than too large.",
     ]
+    if any(row[4].text == "tie" for row in rows if not isinstance(row, str)):
+        notes.append("Tie: the difference rounds to 0.0.")
     if len(results.ranked()) < len(results.methods):
         notes.append("Methods that are told more than the others (*) are not compared.")
     title = "Is the leader's distance more than chance explains?"
@@ -155,8 +157,9 @@ def _compared(
     found = compare(*figures)
     classes = compare_classes(*(_accuracies(results, dataset, method, metric) for method in (first, second)))
     difference = mean(figures[0].values()) - mean(figures[1].values())
-    texts = [results.label(first), results.label(second), signed(difference), found.seeds]
-    texts += [_shown(found.p), _shown(found.exact), _verdict_over_seeds(found)]
+    shown = signed(difference)
+    texts = [results.label(first), results.label(second), "tie" if shown == signed(0.0) else shown, found.seeds]
+    texts += [_shown(found.p), _shown(found.exact), _verdict_over_seeds(found, min(map(len, figures)))]
     texts += [_shown(classes), "not recorded" if classes is None else _verdict(classes)]
     line = {"leader": first, "runner_up": second, "difference": round(difference, 2), "test": found.test}
     line |= {"leader_seeds": len(figures[0]), "runner_up_seeds": len(figures[1])}
@@ -169,9 +172,9 @@ def _accuracies(results: Results, dataset: str, method: str, metric: str) -> Acc
     return found if all(found.values()) else {}
 
 
-def _verdict_over_seeds(found: Comparison) -> str:
-    if not found.test:
-        return "too few seeds"
+def _verdict_over_seeds(found: Comparison, fewest: int) -> str:
+    if not found.test:  # of one run, records do not tell whether other seeds would change anything
+        return "too few seeds" if fewest > 1 else "one run (deterministic, or one seed)"
     if found.p is None:
         return "the same difference for every seed" if found.test == "paired" else "no seed changes either"
     return f"{_verdict(found.p)} ({found.test})"
