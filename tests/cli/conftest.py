@@ -74,7 +74,8 @@ def harder(small) -> ZeroShotDataset:
 # A process that has imported everything once and then forks a child for each command: a child is a process like any
 # other, with its own id, memory and output, but starts in milliseconds instead of the seconds that torch takes.
 FORKING = """
-import json, os, resource, sys, traceback
+import json, os, resource, signal, sys, traceback
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job, as tests may be, ignores Ctrl-C
 import firstsight.cli.main, firstsight.data, firstsight.evaluation, firstsight.serving, torch
 from firstsight.methods import all_methods
 torch.set_num_threads(1)

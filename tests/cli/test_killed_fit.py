@@ -140,7 +140,7 @@ def test_ctrl_c_is_one_sentence_and_the_fit_can_go_on(processes, npz, tmp_path):
     assert done.code == 130
     (line,) = done.err.splitlines()
     assert line.startswith("error: Interrupted; nothing that was there before is lost.")
-    assert "goes on when the same command runs again" in line
+    assert "serves when the same command runs again" in line
     assert checkpoint.exists()
     assert not (tmp_path / "model").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.checkpoint"]
