@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 # On tasks drawn from training classes of CUB (benchmarks/few_pictures.py), GFZSL was level with the deep embedding at
 # 64 and at 600 rows; beyond a thousand nothing was compared, and the paper's method stands.
 FEW_ROWS = 1000
-FEWEST_CLASSES = 4  # below, a fold would train on one class or hold out one
 
 
 def learn(
@@ -139,6 +138,7 @@ def estimate(estimator: Any, training: TrainingSet, seed: int, checkpoint: Path)
 
     Few pictures make many small folds, because one fold of three classes says little and costs nothing.
     """
+    from firstsight.data.folds import FEWEST_CLASSES
     from firstsight.serving import calibrate
 
     if len(training.seen_classes) < FEWEST_CLASSES:
@@ -149,6 +149,8 @@ def estimate(estimator: Any, training: TrainingSet, seed: int, checkpoint: Path)
 
 def expectation(calibration: Calibration | None, training: TrainingSet) -> str:
     """The estimate as a sentence, with what it rests on."""
+    from firstsight.data.folds import FEWEST_CLASSES
+
     n_seen = len(training.seen_classes)
     if calibration is None:
         return (

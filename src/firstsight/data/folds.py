@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # How many validation classes the community's benchmarks use (Xian et al.).
 _CUSTOMARY = {"AWA1": 13, "AWA2": 13, "CUB": 50, "SUN": 65, "APY": 5}
-FEWEST_CLASSES = 4
+FEWEST_CLASSES = 4  # with fewer, a fold would train on one class or hold out one
 
 
 def validation_folds(
