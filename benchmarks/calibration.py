@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from firstsight import load_dataset
+from firstsight.calibration import Calibration, calibrate
 from firstsight.cli.options import make_estimator
 from firstsight.evaluation import fit_on
 from firstsight.evaluation.reliability import Reliability, reliability
 from firstsight.report.figures import save_figure
 from firstsight.report.reliability import reliability_plot
-from firstsight.serving import Calibration, calibrate
 
 
 def judge(model, calibration: Calibration, dataset, parts: list[str], classes: list[str]) -> tuple[Reliability, float]:

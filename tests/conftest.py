@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -11,7 +12,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import pytest
 
+from firstsight.calibration import calibrate
 from firstsight.data import ZeroShotDataset
+from firstsight.evaluation import fit_on
+from firstsight.execution.plan import Job
+from firstsight.methods import ESZSL
+from firstsight.models.model_folder import Saved
+from firstsight.records.storage import records_file
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +50,7 @@ def small() -> ZeroShotDataset:
         features=features.astype(np.float32),
         labels=labels,
         class_names=tuple(f"kind {letter}" for letter in "qwertzuiopasdfghjklyxcvb"),
-        class_attributes=attributes,
+        description_matrix=attributes,
         train=np.concatenate([np.delete(rows, [1, 5, 9]) for rows in rows_of_seen]),
         test_seen=np.concatenate([rows[[1, 5, 9]] for rows in rows_of_seen]),
         test_unseen=np.flatnonzero(np.isin(labels, unseen)),
@@ -55,7 +62,7 @@ def small() -> ZeroShotDataset:
 @pytest.fixture
 def in_process(monkeypatch):
     """Let a benchmark's jobs run here, where torch is loaded already; what they are sent and answer is the same."""
-    from firstsight.benchmark import runner, worker
+    from firstsight.execution import runner, worker
 
     class Here:
         def __init__(self, threads, answers):
@@ -68,3 +75,53 @@ def in_process(monkeypatch):
             pass
 
     monkeypatch.setattr(runner, "_Worker", Here)
+
+
+@pytest.fixture(scope="session")
+def eszsl(small):
+    return fit_on(ESZSL(feature_penalty=10.0), small)
+
+
+@pytest.fixture(scope="session")
+def calibrated(eszsl, small):
+    """A fitted model, its facts, and its calibration, as they come from a folder."""
+    return Saved(eszsl, {"facts": {"attributes": list(small.attribute_names)}}, calibrate(eszsl, small))
+
+
+QUICK = {"embedding_dim": 16, "learning_rate": 0.01, "iterations": 8, "batch_size": 16, "semantic_steps": 10}
+
+
+@pytest.fixture(scope="session")
+def quick() -> dict:
+    """Parameters by method that make the deep ones a matter of a moment."""
+    return {"deep-embedding": QUICK, "transductive-deep-embedding": {**QUICK, "rounds": 3, "round_iterations": 3}}
+
+
+@pytest.fixture
+def record():
+    """A record as short as the reading of records allows."""
+
+    def make(**more) -> dict:
+        base = {"schema": 1, "status": "done", "error": None, "dataset": "small", "method": "eszsl", "setting": "zsl",
+                "seed": 0, "variant": {}, "study": "", "given": {}, "split": "s", "t1": 50.0}  # fmt: skip
+        return {**base, **more}
+
+    return make
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write records, or lines as they are, to small.jsonl of the test's folder."""
+
+    def lines(*records, end="\n") -> Path:
+        path = records_file(tmp_path, "small")
+        text = "\n".join(r if isinstance(r, str) else json.dumps(r) for r in records)
+        path.write_text(text + end, encoding="utf-8")
+        return path
+
+    return lines
+
+
+@pytest.fixture
+def job() -> Job:
+    return Job("small", "eszsl", ("zsl", "gzsl"), 0)

@@ -19,8 +19,8 @@ _HOME = {
     "ZeroShotDataset": "data",
     "load_dataset": "data",
     "evaluate": "evaluation",
-    "save": "serving",
-    "load": "serving",
+    "save": "models",
+    "load": "models",
     "all_methods": "methods",
     "find_method": "methods",
 }

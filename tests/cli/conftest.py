@@ -76,7 +76,7 @@ def harder(small) -> ZeroShotDataset:
 FORKING = """
 import json, os, resource, signal, sys, traceback
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job, as tests may be, ignores Ctrl-C
-import firstsight.cli.main, firstsight.data, firstsight.evaluation, firstsight.serving, torch
+import firstsight.cli.main, firstsight.data, firstsight.evaluation, firstsight.models, torch
 from firstsight.methods import all_methods
 torch.set_num_threads(1)
 all_methods()["deep-embedding"](iterations=1, separation=1e4).fit([[0.0], [1.0]] * 9, ["a", "b"] * 9)

@@ -169,10 +169,10 @@ def test_a_worker_that_dies_is_a_failed_cell_and_another_takes_over(processes, n
 @pytest.fixture
 def some(tmp_path, npz):
     """A folder with a record of the small data set, and its bytes."""
-    from firstsight.benchmark.cell import failed
-    from firstsight.benchmark.plan import Job
-    from firstsight.benchmark.shared_data import features_hash
     from firstsight.data import read_npz
+    from firstsight.execution.plan import Job
+    from firstsight.execution.run_job import failed
+    from firstsight.execution.shared_data import features_hash
 
     data = read_npz(npz)
     (cell,) = Job("small", "eszsl", ("zsl",), 0).key_records()

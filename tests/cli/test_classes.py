@@ -6,9 +6,10 @@ import shutil
 import numpy as np
 import pytest
 
+from firstsight.calibration import calibrate
 from firstsight.evaluation import fit_on
 from firstsight.methods import ESZSL
-from firstsight.serving import bundle, calibrate, load, load_saved, save
+from firstsight.models import load, load_saved, model_folder, save
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,7 @@ def test_classes_are_listed_as_a_table_or_as_json(cli, model, small):
     assert found["attributes"] == list(small.attribute_names)
     assert [one["class"] for one in found["classes"]] == list(small.class_names)
     assert [one["seen"] for one in found["classes"]] == [name in small.seen_classes for name in small.class_names]
-    np.testing.assert_array_equal([one["description"] for one in found["classes"]], small.class_attributes)
+    np.testing.assert_array_equal([one["description"] for one in found["classes"]], small.description_matrix)
 
 
 def test_a_class_is_removed_and_added_back_and_everything_is_as_before(cli, model, small, tmp_path):
@@ -74,7 +75,7 @@ def test_a_new_class_is_answered_and_a_known_one_changed(cli, model, small, tmp_
     assert "zebu" not in load(model).classes_
     done = cli("classes", "add", model, tmp_path / "new.csv", "--replace")
     assert "1 classes added, 1 changed" in done.err
-    assert load(model).class_attributes_[-2:].tolist() == [[1, 0, 1, 1, 1, 0], [0, 0, 1, 1, 1, 0]]
+    assert load(model).descriptions_[-2:].tolist() == [[1, 0, 1, 1, 1, 0], [0, 0, 1, 1, 1, 0]]
 
 
 BAD = {
@@ -111,6 +112,6 @@ def test_a_full_disk_leaves_the_model_as_it_was(cli, model, monkeypatch):
     def full(*args, **more):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(bundle, "save_file", full)
+    monkeypatch.setattr(model_folder, "save_file", full)
     cli("classes", "remove", model, "kind q").is_refused_with("No space left", "untouched")
     assert _content(model) == before

@@ -16,7 +16,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before huggingface_hub is import
 
 from firstsight.data import load_dataset, read_descriptions, read_features
 from firstsight.data.feature_files import read_feature_file
-from firstsight.serving import load_with_facts
+from firstsight.models import load_with_facts
 
 # A class is a mix of three colours; its description says how much of each.
 MIXES = {"rose": (9, 0, 1), "leaf": (1, 9, 0), "sea": (0, 2, 9), "sun": (8, 8, 0), "lilac": (7, 0, 8), "ice": (1, 8, 8)}

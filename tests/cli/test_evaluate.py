@@ -122,7 +122,7 @@ def test_an_unwritable_place_for_the_record_is_one_sentence(cli, npz, quick, tmp
 def test_a_truncated_mat_file_is_one_sentence(cli, small, tmp_path, file):
     splits = {
         "allclasses_names": [[name] for name in small.class_names],
-        "att": small.class_attributes.T.astype(float),
+        "att": small.description_matrix.T.astype(float),
         **{f"{key}_loc": getattr(small, part)[:, None] + 1.0 for key, part in
            (("trainval", "train"), ("test_seen", "test_seen"), ("test_unseen", "test_unseen"))},
     }  # fmt: skip

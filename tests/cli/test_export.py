@@ -5,7 +5,7 @@ import pytest
 
 from firstsight.evaluation import fit_on
 from firstsight.methods import ESZSL, GFZSL
-from firstsight.serving import save
+from firstsight.models import save
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -17,7 +17,7 @@ def test_a_model_becomes_a_file_that_answers_alike(cli, small, tmp_path):
     assert (done.code, done.out) == (0, "")
     session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
     X = small.features[small.test_unseen]
-    (scores,) = session.run(["scores"], {"features": X, "descriptions": small.class_attributes})
+    (scores,) = session.run(["scores"], {"features": X, "descriptions": small.description_matrix})
     np.testing.assert_array_equal(model.classes_[scores.argmax(axis=1)], model.predict(X))
 
 

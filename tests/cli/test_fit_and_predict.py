@@ -10,8 +10,8 @@ import pytest
 
 from firstsight.evaluation import fit_on
 from firstsight.methods import DeepEmbedding, all_methods
-from firstsight.serving import load, save
-from firstsight.serving.bundle import load_with_facts
+from firstsight.models import load, save
+from firstsight.models.model_folder import load_with_facts
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +196,7 @@ def test_files_are_written_instead_of_the_screen(cli, model, rows, small, tmp_pa
 
 
 def test_class_numbers_may_be_given_as_words(cli, small, tmp_path, rows):
-    fitted = all_methods()["eszsl"]().fit(small.part("train")[0], small.labels[small.train], small.class_attributes)
+    fitted = all_methods()["eszsl"]().fit(small.part("train")[0], small.labels[small.train], small.description_matrix)
     save(fitted, tmp_path / "numbers")
     found = _answers(cli("predict", tmp_path / "numbers", rows, "--classes", "3, 17").out)
     assert set(found) == {"3", "17"}

@@ -12,7 +12,7 @@ from safetensors import safe_open
 from firstsight.data import write_npz
 from firstsight.errors import CannotWrite
 from firstsight.methods.parts.two_branch import TwoBranch
-from firstsight.serving.bundle import load_with_facts
+from firstsight.models.model_folder import load_with_facts
 
 # Long enough to be killed in the middle (a second or two), and a checkpoint after every iteration.
 SLOW = {
@@ -82,7 +82,7 @@ def test_a_fit_that_could_not_be_saved_does_not_train_again(cli, npz, quick, tmp
         raise CannotWrite("The disk is full.")
 
     with monkeypatch.context() as patch:
-        patch.setattr("firstsight.serving.save", full)
+        patch.setattr("firstsight.models.save", full)
         cli(*command, tmp_path / "late").is_refused_with("The disk is full.")
     with monkeypatch.context() as patch:
         patch.setattr(TwoBranch, "visual_pass", lambda *_: pytest.fail("trained again"))

@@ -12,11 +12,12 @@ import pytest
 from PIL import Image
 
 import firstsight.encoders
+from firstsight.calibration import calibrate
 from firstsight.data.feature_files import FeatureFile, write_feature_file
 from firstsight.errors import UnreadableFile
 from firstsight.evaluation import fit_on
 from firstsight.methods import ESZSL
-from firstsight.serving import calibrate, load, save
+from firstsight.models import load, save
 
 BACKBONE = {"name": "tiny", "fingerprint": "f00d" * 8, "dim": 16}
 

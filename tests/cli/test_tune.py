@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from firstsight.serving import load
+from firstsight.models import load
 
 pytestmark = pytest.mark.usefixtures("in_process")  # but for `processes`, which are real
 
@@ -104,7 +104,7 @@ def test_a_killed_search_goes_on_and_chooses_the_same(processes, npz, quick, tmp
 
 
 def test_trials_of_another_search_are_refused_and_kept(cli, npz, tmp_path, monkeypatch):
-    from firstsight.benchmark.trials import Trials
+    from firstsight.tuning.trials import Trials
 
     with monkeypatch.context() as patch:
         patch.setattr(Trials, "forget", lambda self: None)  # as if it had been killed at the end

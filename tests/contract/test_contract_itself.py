@@ -112,8 +112,8 @@ class ChangesItsParameters(Honest):
 
 
 class ReturnsNothing(Honest):
-    def fit(self, X, y, class_attributes=None):
-        super().fit(X, y, class_attributes)
+    def fit(self, X, y, descriptions=None):
+        super().fit(X, y, descriptions)
 
 
 class SpoilsItsInput(Honest):
@@ -158,7 +158,7 @@ class DrawsFromNumpy(Honest):
 class Leaks(Honest):
     def _fit(self, X, y, S):
         super()._fit(X, y, S)
-        self.weights_ = self.weights_ * (1 + 1e-3 * self.class_attributes_.mean())
+        self.weights_ = self.weights_ * (1 + 1e-3 * self.descriptions_.mean())
 
 
 class MemorisesNames(Honest):
@@ -231,7 +231,7 @@ class IgnoresTheOrder(Honest):
 class KnowsOldClassesOnly(Honest):
     def _embed_classes(self, A):
         E = super()._embed_classes(A)
-        known = (A[:, None] == self.class_attributes_).all(axis=2).any(axis=1)
+        known = (A[:, None] == self.descriptions_).all(axis=2).any(axis=1)
         return np.where(known[:, None], E, 0)
 
 
@@ -269,8 +269,8 @@ class TakesAnyCandidate(Honest):
 
 
 class FillsIn(Honest):
-    def _prepare(self, X, y, class_attributes):
-        return super()._prepare(np.nan_to_num(X), y, class_attributes)
+    def _prepare(self, X, y, descriptions):
+        return super()._prepare(np.nan_to_num(X), y, descriptions)
 
 
 class JudgesNoParameter(Honest):
@@ -278,9 +278,9 @@ class JudgesNoParameter(Honest):
 
 
 class LosesTheModel(Honest):
-    def fit(self, X, y, class_attributes=None):
+    def fit(self, X, y, descriptions=None):
         self.weights_ = None
-        return super().fit(X, y, class_attributes)
+        return super().fit(X, y, descriptions)
 
 
 class TakesAnyPool(TransductiveClassifier, Honest):
@@ -289,8 +289,8 @@ class TakesAnyPool(TransductiveClassifier, Honest):
         self.random_state = random_state
         self.setting = setting
 
-    def fit(self, X, y, class_attributes=None, *, X_unlabeled=None):
-        return Honest.fit(self, X, y, class_attributes)
+    def fit(self, X, y, descriptions=None, *, X_unlabeled=None):
+        return Honest.fit(self, X, y, descriptions)
 
     def _fit(self, X, y, S):
         Honest._fit(self, X, y, S)

@@ -25,7 +25,7 @@ def arrays() -> dict:
         "features": random.normal(size=(80, 7)).astype(np.float32),
         "labels": labels,
         "class_names": tuple(NAMES),
-        "class_attributes": (attributes / np.linalg.norm(attributes, axis=1, keepdims=True)).astype("f4"),
+        "description_matrix": (attributes / np.linalg.norm(attributes, axis=1, keepdims=True)).astype("f4"),
         "train": np.concatenate([rows[2:] for rows in of_seen]),
         "test_seen": np.concatenate([rows[:2] for rows in of_seen]),
         "test_unseen": np.flatnonzero(labels >= 6),
@@ -39,8 +39,8 @@ def att_splits(arrays) -> dict:
     cells[:, 0] = NAMES
     return {
         "allclasses_names": cells,
-        "att": arrays["class_attributes"].T.astype(float),
-        "original_att": arrays["class_attributes"].T * 3.0,
+        "att": arrays["description_matrix"].T.astype(float),
+        "original_att": arrays["description_matrix"].T * 3.0,
         "trainval_loc": (arrays["train"] + 1).astype(np.uint16)[:, None],
         "test_seen_loc": (arrays["test_seen"] + 1.0)[:, None],
         "test_unseen_loc": (arrays["test_unseen"] + 1.0)[:, None],

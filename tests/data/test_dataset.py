@@ -21,7 +21,7 @@ def test_float32_features_are_not_copied(arrays, dataset):
 
 
 def test_arrays_are_read_only_and_the_callers_stay_writable(arrays, dataset):
-    for field in ("features", "labels", "class_attributes", "train", "test_seen", "test_unseen"):
+    for field in ("features", "labels", "description_matrix", "train", "test_seen", "test_unseen"):
         with pytest.raises(ValueError, match="read-only"):
             getattr(dataset, field)[0] = 0
     arrays["features"][0] = 1.0
@@ -55,7 +55,7 @@ def test_descriptions_are_a_table_indexed_by_class(arrays):
     table = ZeroShotDataset(**arrays, attribute_names=tuple("vwxyz")).descriptions
     assert list(table.index) == list(arrays["class_names"])
     assert list(table.columns) == list("vwxyz")
-    np.testing.assert_array_equal(table.loc["cow"], arrays["class_attributes"][2])
+    np.testing.assert_array_equal(table.loc["cow"], arrays["description_matrix"][2])
 
 
 def test_the_split_hash_sees_classes_labels_and_parts_but_not_features(arrays, dataset):
@@ -96,11 +96,11 @@ BAD = {
         "NaN or infinite",
     ),
     "NaN in a description": (
-        lambda a: _with(a, "class_attributes", (2, 1), np.nan),
+        lambda a: _with(a, "description_matrix", (2, 1), np.nan),
         "class 'cow' is missing",
     ),
     "descriptions too few": (
-        lambda a: {"class_attributes": a["class_attributes"][1:]},
+        lambda a: {"description_matrix": a["description_matrix"][1:]},
         "7 entries, but there are 8",
     ),
     "a row beyond the end": (

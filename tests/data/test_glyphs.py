@@ -56,17 +56,17 @@ def test_a_fifth_of_every_seen_class_is_held_out(dataset):
 
 def test_bases_and_marks_of_unseen_classes_are_seen_in_at_least_two_others(dataset):
     seen = np.isin(dataset.class_names, dataset.seen_classes)
-    needed = dataset.class_attributes[~seen].any(axis=0)
-    assert (dataset.class_attributes[seen].sum(axis=0)[needed] >= 2).all()
+    needed = dataset.description_matrix[~seen].any(axis=0)
+    assert (dataset.description_matrix[seen].sum(axis=0)[needed] >= 2).all()
 
 
 def test_every_part_of_a_description_is_seen(dataset):
     seen = np.isin(dataset.class_names, dataset.seen_classes)
-    assert dataset.class_attributes[seen].any(axis=0).all()
+    assert dataset.description_matrix[seen].any(axis=0).all()
 
 
 def test_descriptions_are_unicodes_decomposition(dataset):
-    for letter, description in zip(dataset.class_names, dataset.class_attributes, strict=True):
+    for letter, description in zip(dataset.class_names, dataset.description_matrix, strict=True):
         base, mark = (chr(int(code, 16)) for code in unicodedata.decomposition(letter).split())
         named = [name for name, value in zip(dataset.attribute_names, description, strict=True) if value]
         assert named[0] == f"base {base}"
@@ -75,7 +75,7 @@ def test_descriptions_are_unicodes_decomposition(dataset):
 
 
 def test_no_two_classes_share_a_description(dataset):
-    assert len(np.unique(dataset.class_attributes, axis=0)) == 173
+    assert len(np.unique(dataset.description_matrix, axis=0)) == 173
 
 
 @pytest.mark.parametrize("face", glyphs.FACES)
@@ -246,7 +246,7 @@ def test_the_cache_folder_is_the_one_asked_for_then_the_users(tmp_path, monkeypa
 
 def test_ridge_regression_to_descriptions_names_unseen_letters_far_above_chance(dataset):
     """Chance is 2.5 %; were it nearly perfect, the set would tell no two methods apart."""
-    X, S = dataset.features, dataset.class_attributes
+    X, S = dataset.features, dataset.description_matrix
     target = S[dataset.labels[dataset.train]]
     x_mean, s_mean = X[dataset.train].mean(axis=0), target.mean(axis=0)
     centred = X[dataset.train] - x_mean

@@ -19,7 +19,7 @@ def dataset(arrays):
 
 def test_what_is_written_reads_back_the_same(tmp_path, dataset):
     back = load_dataset(write_npz(dataset, tmp_path / "deep" / "a.npz"))
-    for field in ("features", "labels", "class_attributes", "train", "test_seen", "test_unseen", "images"):
+    for field in ("features", "labels", "description_matrix", "train", "test_seen", "test_unseen", "images"):
         np.testing.assert_array_equal(getattr(back, field), getattr(dataset, field))
     for field in ("name", "class_names", "attribute_names", "sample_names", "split_hash"):
         assert getattr(back, field) == getattr(dataset, field)
@@ -30,15 +30,19 @@ def test_a_fold_with_unlabelled_rows_survives_the_round_trip(tmp_path, dataset):
     assert read_npz(write_npz(fold, tmp_path / "a.npz")).split_hash == fold.split_hash
 
 
-def test_optional_keys_may_be_absent(tmp_path, arrays):
-    np.savez(tmp_path / "plain.npz", **{key: value for key, value in arrays.items() if key != "name"})
-    assert read_npz(tmp_path / "plain.npz").name == "plain"
+@pytest.mark.parametrize("key", ["descriptions", "class_attributes"])
+def test_optional_keys_may_be_absent_and_descriptions_may_have_their_old_name(tmp_path, arrays, key):
+    given = {name: value for name, value in arrays.items() if name not in ("name", "description_matrix")}
+    np.savez(tmp_path / "plain.npz", **given, **{key: arrays["description_matrix"]})
+    back = read_npz(tmp_path / "plain.npz")
+    assert back.name == "plain"
+    np.testing.assert_array_equal(back.description_matrix, arrays["description_matrix"])
 
 
 def test_missing_keys_are_all_named(tmp_path, arrays):
     del arrays["train"], arrays["labels"]
     np.savez(tmp_path / "a.npz", **arrays)
-    with pytest.raises(BadInput, match="lacks labels, train"):
+    with pytest.raises(BadInput, match="lacks labels, descriptions, train"):
         read_npz(tmp_path / "a.npz")
 
 

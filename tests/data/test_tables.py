@@ -20,7 +20,7 @@ def samples(arrays):
 
 @pytest.fixture
 def classes(arrays):
-    table = pd.DataFrame(arrays["class_attributes"], columns=list("vwxyz"))
+    table = pd.DataFrame(arrays["description_matrix"], columns=list("vwxyz"))
     table.insert(0, "animal", arrays["class_names"])
     return table
 
@@ -36,7 +36,7 @@ def _agrees(dataset, arrays):
         np.testing.assert_array_equal(getattr(dataset, part), np.sort(arrays[part]))
     np.testing.assert_array_equal(dataset.y, np.array(arrays["class_names"])[arrays["labels"]])
     np.testing.assert_allclose(dataset.features, arrays["features"], rtol=1e-6)
-    np.testing.assert_allclose(dataset.class_attributes, arrays["class_attributes"], rtol=1e-6)
+    np.testing.assert_allclose(dataset.description_matrix, arrays["description_matrix"], rtol=1e-6)
     assert dataset.attribute_names == tuple("vwxyz")
 
 

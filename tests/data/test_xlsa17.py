@@ -10,7 +10,7 @@ from firstsight.errors import BadInput, UnknownName, UnreadableFile
 
 
 def _agrees(dataset, arrays):
-    for field in ("features", "labels", "class_attributes", "train", "test_seen", "test_unseen"):
+    for field in ("features", "labels", "description_matrix", "train", "test_seen", "test_unseen"):
         np.testing.assert_array_equal(getattr(dataset, field), arrays[field], err_msg=field)
     assert dataset.class_names == arrays["class_names"]
 

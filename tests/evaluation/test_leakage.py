@@ -59,16 +59,16 @@ def test_a_fit_on_test_rows_is_found(small):
 class Peeking(ESZSL):
     """Its checks hand over more descriptions than the labelled classes have."""
 
-    def _prepare(self, X, y, class_attributes):
-        X, codes, S, U = super()._prepare(X, y, class_attributes)
+    def _prepare(self, X, y, descriptions):
+        X, codes, S, U = super()._prepare(X, y, descriptions)
         return X, codes, np.concatenate([S, U]), U
 
 
 class Asking(ESZSL):
     """Gets the unseen descriptions as one more argument of `_fit`."""
 
-    def fit(self, X, y, class_attributes=None):
-        X, codes, S, U = self._prepare(X, y, class_attributes)
+    def fit(self, X, y, descriptions=None):
+        X, codes, S, U = self._prepare(X, y, descriptions)
         self._fit(X, codes, S, U)
         return self
 
@@ -79,7 +79,7 @@ class Asking(ESZSL):
 class Foreign:
     """A method of somebody else's, without firstsight's base class: it is handed the whole table."""
 
-    def fit(self, X, y, class_attributes):
+    def fit(self, X, y, descriptions):
         return self
 
 

@@ -24,9 +24,9 @@ class Recorder(BaseEstimator):
     def __sklearn_clone__(self):  # the log is shared by all clones
         return type(self)(setting=self.setting, log=self.log)
 
-    def fit(self, X, y, class_attributes, **more):
+    def fit(self, X, y, descriptions, **more):
         self.fitted_ = True
-        self.log.append({"setting": self.setting, "X": X, "y": y, "A": class_attributes, **more})
+        self.log.append({"setting": self.setting, "X": X, "y": y, "A": descriptions, **more})
         return self
 
     def predict(self, X, classes):
@@ -57,7 +57,7 @@ def test_an_inductive_method_is_fitted_once_on_training_rows_alone(small):
     np.testing.assert_array_equal(fit["X"], small.features[small.train])
     assert fit["y"].tolist() == [small.class_names[c] for c in small.labels[small.train]]
     assert set(fit) == {"setting", "X", "y", "A"}  # no pool
-    np.testing.assert_array_equal(fit["A"].loc[list(small.class_names)].to_numpy(), small.class_attributes)
+    np.testing.assert_array_equal(fit["A"].loc[list(small.class_names)].to_numpy(), small.description_matrix)
 
 
 def test_rows_and_candidates_are_those_of_the_two_settings(small):

@@ -18,7 +18,7 @@ def test_the_score_is_the_cosine_to_the_mean_of_the_likeliest_descriptions(task)
     mixtures = []
     for p in probabilities(model, task.X_unseen):
         best = sorted(range(len(p)), key=lambda k: -p[k])[:3]
-        mixtures.append(sum(p[k] * model.descriptions_[k] for k in best) / sum(p[k] for k in best))
+        mixtures.append(sum(p[k] * model.seen_descriptions_[k] for k in best) / sum(p[k] for k in best))
     np.testing.assert_allclose(
         model.decision_function(task.X_unseen), cosine_similarity(mixtures, task.A), rtol=1e-4, atol=1e-5
     )
@@ -26,7 +26,7 @@ def test_the_score_is_the_cosine_to_the_mean_of_the_likeliest_descriptions(task)
 
 def test_mixing_one_class_is_the_nearest_neighbour_of_its_description(task):
     model = ConSE(top=1).fit(task.X, task.y, task.table)
-    winners = model.descriptions_[probabilities(model, task.X_unseen).argmax(axis=1)]
+    winners = model.seen_descriptions_[probabilities(model, task.X_unseen).argmax(axis=1)]
     np.testing.assert_allclose(
         model.decision_function(task.X_unseen), cosine_similarity(winners, task.A), rtol=1e-4, atol=1e-5
     )

@@ -65,7 +65,7 @@ def test_the_best_map_is_found_row_by_row():
 
 def test_several_maps_part_from_each_other_in_training(task):
     model = LatEm(n_maps=2, random_state=0).fit(task.X, task.y, task.table)
-    first, second = model._embed_classes(model.class_attributes_)
+    first, second = model._embed_classes(model.descriptions_)
     X = model._scale_features(task.X)
     share = (X @ first > X @ second).mean()
     assert 0.05 < share < 0.95  # neither map is idle

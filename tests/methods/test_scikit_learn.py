@@ -29,6 +29,6 @@ def test_grid_search_over_groups_is_class_wise_cross_validation(task):
         DeepEmbedding(**{**SMALL, "iterations": 5}), {"separation": [0.0, 100.0]}, cv=GroupKFold(3), error_score="raise"
     )
     with pytest.warns(UserWarning, match="collapsed"):
-        search.fit(task.X, task.y, groups=task.y, class_attributes=task.table)
+        search.fit(task.X, task.y, groups=task.y, descriptions=task.table)
     assert search.best_params_ == {"separation": 100.0}
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()

@@ -12,7 +12,7 @@ PLAIN = {"feature_scaling": None, "attribute_scaling": None}
 
 def test_the_score_adds_up_what_a_row_shares_with_each_prototype(task):
     model = SSE(epochs=2, random_state=0, **PLAIN).fit(task.X, task.y, task.table)
-    psi = mixtures(task.A, model.descriptions_, model.mixture_penalty)
+    psi = mixtures(task.A, model.seen_descriptions_, model.mixture_penalty)
     for x, found in zip(task.X_unseen[:4], model.decision_function(task.X_unseen[:4]), strict=True):
         shared = [sum(w * min(a, b) for w, a, b in zip(model.weights_, x, v, strict=True)) for v in model.prototypes_]
         np.testing.assert_allclose(found, psi @ shared, rtol=1e-4)

@@ -13,7 +13,7 @@ PLAIN = {"feature_scaling": None, "attribute_scaling": None}
 
 def test_weights_of_phantoms_sum_to_one_and_follow_the_distance(task):
     model = SynC(**PLAIN, kernel_width=0.5).fit(task.X, task.y, task.table)
-    S, A = model.descriptions_, task.A.astype(np.float32)
+    S, A = model.seen_descriptions_, task.A.astype(np.float32)
     weights = np.exp(-((cdist(A, S) / np.median(pdist(S)) / 0.5) ** 2))
     found = model._similarities(A)
     np.testing.assert_allclose(found, weights / weights.sum(axis=1, keepdims=True), rtol=1e-5)

@@ -1,5 +1,1 @@
-"""A plan of cells, run by worker processes, one record per finished cell; records can be read without any method."""
-
-from firstsight.benchmark.records import SCHEMA, read_records
-
-__all__ = ["SCHEMA", "read_records"]
+"""Every method on every data set: a plan of cells, one record per finished cell."""

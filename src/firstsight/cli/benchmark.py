@@ -57,13 +57,13 @@ def benchmark(
     An inductive method is fitted once per seed for both settings, a transductive one once per setting. A cell that
     fails is recorded with its error, the rest goes on, and the next start tries it again.
     """
-    from firstsight.benchmark.plan import STUDIED, choose_methods, make_plan
-    from firstsight.benchmark.runner import cores
-    from firstsight.benchmark.session import prepare
-    from firstsight.benchmark.tuned import read_tuned
     from firstsight.cli.benchmark_table import Display
     from firstsight.data import load_dataset
     from firstsight.evaluation import SETTINGS
+    from firstsight.execution.plan import STUDIED, choose_methods, make_plan
+    from firstsight.execution.runner import cores
+    from firstsight.execution.session import prepare
+    from firstsight.tuning.choices import read_tuned
 
     chosen = list(STUDIED) if study != Study.none and methods == "all" else choose_methods(methods)
     if study != Study.none and (strange := [name for name in chosen if name not in STUDIED]):
@@ -103,7 +103,7 @@ def untuned(choices: dict[str, Any], methods: list[str], settings: tuple[str, ..
 
 def read_values(words: str | None, study: Study) -> list[dict[str, float]]:
     """The variants of a study; the tables have one, without changes."""
-    from firstsight.benchmark.plan import SEPARATIONS
+    from firstsight.execution.plan import SEPARATIONS
 
     if study != Study.separation:
         if words is not None:
@@ -121,7 +121,7 @@ def read_values(words: str | None, study: Study) -> list[dict[str, float]]:
 def _make_maps(datasets: list[ZeroShotDataset], out: Path, given: dict[str, dict[str, dict[str, Any]]]) -> None:
     from rich.console import Console
 
-    from firstsight.benchmark.maps import is_current, make_map, map_file
+    from firstsight.benchmark.map_study import is_current, make_map, map_file
 
     console = Console(soft_wrap=True, highlight=False, markup=False)
     for dataset in datasets:

@@ -10,10 +10,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from firstsight.benchmark.plan import Job, in_words
-from firstsight.benchmark.records import Record, key_of
-from firstsight.benchmark.runner import Event
-from firstsight.benchmark.session import Session
+from firstsight.execution.plan import Job, in_words
+from firstsight.execution.runner import Event
+from firstsight.execution.session import Session
+from firstsight.records.storage import Record, key_of
 
 FIGURES = (("T1", "t1"), ("ts", "ts"), ("tr", "tr"), ("H", "h"))
 

@@ -18,7 +18,7 @@ def list_classes(
     json: Annotated[bool, typer.Option("--json", help="As JSON, with the descriptions.")] = False,
 ) -> None:
     """Show every class of a model and whether training had samples of it."""
-    from firstsight.serving import load_saved
+    from firstsight.models import load_saved
 
     saved = load_saved(model)
     found, names = saved.model, saved.facts.get("attributes") or []
@@ -26,7 +26,7 @@ def list_classes(
     if json:
         import json as writer
 
-        rows = zip(found.classes_.tolist(), seen, found.class_attributes_.tolist(), strict=True)
+        rows = zip(found.classes_.tolist(), seen, found.descriptions_.tolist(), strict=True)
         entries = [{"class": label, "seen": known, "description": numbers} for label, known, numbers in rows]
         text = writer.dumps({"attributes": names, "classes": entries}, ensure_ascii=False, indent=1) + "\n"
     else:
@@ -50,8 +50,8 @@ def add(
     """Add classes to a model, or change them with --replace; the model is not retrained."""
     from firstsight.cli.embed import say
     from firstsight.data import read_descriptions
-    from firstsight.serving import add_classes, load_saved, save
-    from firstsight.serving.classes import align_attributes
+    from firstsight.models import add_classes, load_saved, save
+    from firstsight.models.class_table import align_attributes
 
     saved = load_saved(model)
     descriptions = align_attributes(read_descriptions(table), saved.facts.get("attributes"))
@@ -69,8 +69,8 @@ def remove(
 ) -> None:
     """Remove classes from a model: it never answers with them again, until they are added back."""
     from firstsight.cli.embed import say
-    from firstsight.serving import load_saved, remove_classes, save
-    from firstsight.serving.classes import as_labels
+    from firstsight.models import load_saved, remove_classes, save
+    from firstsight.models.class_table import as_labels
 
     saved = load_saved(model)
     changed = remove_classes(saved.model, as_labels(saved.model, names))

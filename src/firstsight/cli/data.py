@@ -70,7 +70,7 @@ def make(
     from firstsight.cli.embed import say
     from firstsight.data import read_descriptions
     from firstsight.data.feature_files import read_feature_file
-    from firstsight.data.make import propose_splits, write_xlsa17
+    from firstsight.data.proposed_splits import propose_splits, write_xlsa17
 
     found = read_feature_file(samples)
     if found.labels is None:

@@ -18,8 +18,8 @@ def export(
     and descriptions.
     """
     from firstsight.cli.embed import say
-    from firstsight.serving import load_saved
-    from firstsight.serving.export import export_onnx
+    from firstsight.models import load_saved
+    from firstsight.models.onnx_export import export_onnx
 
     saved = load_saved(model)
     export_onnx(saved.model, onnx, saved.facts.get("attributes"))

@@ -49,10 +49,10 @@ def fit(
     """
     from rich.console import Console
 
+    from firstsight.calibration import calibrate as measure
     from firstsight.data import load_dataset
     from firstsight.evaluation import fit_on
-    from firstsight.serving import calibrate as measure
-    from firstsight.serving import save
+    from firstsight.models import save
 
     if setting == Setting.both:
         raise BadInput("A model is fitted for one setting; give --setting zsl or --setting gzsl.")

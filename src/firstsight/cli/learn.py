@@ -14,8 +14,8 @@ from firstsight.cli.options import Preset, Seed, Set, make_estimator
 from firstsight.errors import BadInput
 
 if TYPE_CHECKING:
-    from firstsight.data.training import TrainingSet
-    from firstsight.serving import Calibration
+    from firstsight.calibration import Calibration
+    from firstsight.data.training_set import TrainingSet
 
 # On tasks drawn from training classes of CUB (benchmarks/few_pictures.py), GFZSL was level with the deep embedding at
 # 64 and at 600 rows; beyond a thousand nothing was compared, and the paper's method stands.
@@ -46,9 +46,9 @@ def learn(
     pictures and asked about the others. A run that is killed goes on where it was.
     """
     from firstsight.data import read_descriptions
-    from firstsight.data.training import check_described, make_training_set
+    from firstsight.data.training_set import check_described, make_training_set
     from firstsight.encoders import find_pictures
-    from firstsight.serving import save
+    from firstsight.models import save
 
     if out.exists() and not (out / "model.json").is_file():
         raise BadInput(f"{out} exists and is not a model folder; choose another place or remove it first.")
@@ -138,8 +138,8 @@ def estimate(estimator: Any, training: TrainingSet, seed: int, checkpoint: Path)
 
     Few pictures make many small folds, because one fold of three classes says little and costs nothing.
     """
+    from firstsight.calibration import calibrate
     from firstsight.data.folds import FEWEST_CLASSES
-    from firstsight.serving import calibrate
 
     if len(training.seen_classes) < FEWEST_CLASSES:
         return None

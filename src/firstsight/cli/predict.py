@@ -14,7 +14,7 @@ from firstsight.cli.rows import encode_pictures, is_feature_file, read_rows
 from firstsight.errors import BadInput
 
 if TYPE_CHECKING:
-    from firstsight.serving import Answers
+    from firstsight.recognition import Answers
 
 
 def predict(
@@ -60,9 +60,10 @@ def predict(
     from firstsight.cli.embed import say
     from firstsight.cli.options import write_json
     from firstsight.files import write_atomically
-    from firstsight.methods.parts.progress import progress
-    from firstsight.serving import answer, load_saved
-    from firstsight.serving.answers import NO_CALIBRATION
+    from firstsight.models import load_saved
+    from firstsight.recognition import answer
+    from firstsight.recognition.answers import NO_CALIBRATION
+    from firstsight.terminal import progress
 
     saved = load_saved(model)
     candidates = choose_classes(saved.model, classes, saved.facts.get("attributes"))
@@ -104,10 +105,10 @@ def choose_classes(model, words: str, attributes: list[str] | None = None):
         return chosen
     if words.endswith((".csv", ".parquet")):
         from firstsight.data import read_descriptions
-        from firstsight.serving.classes import align_attributes, as_labels
+        from firstsight.models.class_table import align_attributes, as_labels
 
         table = read_descriptions(words)
-        if table.shape[1] == model.class_attributes_.shape[1]:
+        if table.shape[1] == model.descriptions_.shape[1]:
             table = align_attributes(table, attributes)  # a wrong number of attributes has a sentence of its own
         return table.set_axis(as_labels(model, table.index), axis="index")
     names = [name.strip() for name in words.split(",")]

@@ -10,7 +10,7 @@ from firstsight.errors import BadInput, FirstsightError
 if TYPE_CHECKING:
     import numpy as np
 
-    from firstsight.serving import Saved
+    from firstsight.models import Saved
 
 SKIPPED_SHOWN = 20
 
@@ -48,7 +48,7 @@ def encode_pictures(saved: Saved, folder: Path, inputs: list[Path], backbone: st
     """Features of pictures and their paths; what cannot be read is told on the screen and left out."""
     from firstsight.cli.embed import say
     from firstsight.encoders import PictureEncoder, find_pictures
-    from firstsight.methods.parts.progress import progress
+    from firstsight.terminal import progress
 
     paths = [path for given in inputs for path in find_pictures(given)[0]]
     known = _backbone(saved)

@@ -24,8 +24,8 @@ from firstsight.errors import BadInput, UnknownName
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from firstsight.benchmark.records import Record
-    from firstsight.evaluation.tuning import Candidate
+    from firstsight.records.storage import Record
+    from firstsight.tuning.candidates import Candidate
 
 
 FIGURES = {"zsl": "T1", "gzsl": "H"}  # what each objective maximises
@@ -74,14 +74,14 @@ def tune(
 
     from rich.console import Console
 
-    from firstsight.benchmark.plan import in_words
-    from firstsight.benchmark.runner import cores
-    from firstsight.benchmark.trials import Trials
     from firstsight.data import load_dataset
     from firstsight.evaluation import fit_on
-    from firstsight.evaluation.tuning import at_an_end, best_of, grid_candidates, search_optuna
+    from firstsight.execution.plan import in_words
+    from firstsight.execution.runner import cores
     from firstsight.methods import find_method, word_of
-    from firstsight.serving import save
+    from firstsight.models import save
+    from firstsight.tuning.candidates import at_an_end, best_of, grid_candidates, search_optuna
+    from firstsight.tuning.trials import Trials
 
     if out is not None and out.exists() and not (out / "model.json").is_file():
         raise BadInput(f"{out} exists and is not a model folder; choose another place or remove it first.")
@@ -164,7 +164,7 @@ def read_grid(method: str, words: list[str] | None) -> dict[str, list[Any]]:
 
 def _refuse_to_lose(path: Path, method: str, dataset: str, objectives: list[str]) -> None:
     """A file is written over by a search that answers all that it answered."""
-    from firstsight.benchmark.tuned import read_choice
+    from firstsight.tuning.choices import read_choice
 
     if not path.exists():
         return
@@ -180,8 +180,8 @@ def _refuse_to_lose(path: Path, method: str, dataset: str, objectives: list[str]
 
 def tell(console: Console, records: list[Record]) -> None:
     """One line per fit that has ended: on which fold, with which parameters, what it scored."""
-    from firstsight.benchmark.plan import in_words
-    from firstsight.evaluation.tuning import FIGURE
+    from firstsight.execution.plan import in_words
+    from firstsight.tuning.candidates import FIGURE
 
     first = records[0]
     if first["status"] == "failed":

@@ -54,7 +54,7 @@ def check_bad_training_data_is_refused(trial: Trial) -> None:
         ("X with infinity", {"X": _with(X, np.inf)}, "inf"),
         ("X that is one row, not a table", {"X": X[0]}),
         ("more rows than labels", {"y": y[1:]}, str(len(y))),
-        ("a label without description", {"table": table.drop(index=y[0])}, y[0], "class_attributes"),
+        ("a label without description", {"table": table.drop(index=y[0])}, y[0], "descriptions"),
         ("labels of one class only", {"X": X[y == y[0]], "y": y[y == y[0]]}, "1 class"),
         ("descriptions with NaN", {"table": table.where(table != table.iloc[0, 0])}, "NaN"),
         ("two descriptions of a class", {"table": table.rename(index={y[1]: y[0]})}, y[0]),

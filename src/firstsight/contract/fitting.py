@@ -38,7 +38,7 @@ def check_inputs_are_only_read(trial: Trial) -> None:
     trial.fit(**given, **pool).predict(rows)
     for name in ("X", "y"):
         same(getattr(task, name), given[name], f"fit changes the caller's {name}")
-    assert given["table"].equals(task.table), "fit changes the caller's class_attributes"
+    assert given["table"].equals(task.table), "fit changes the caller's descriptions"
     same(task.X_unseen, rows, "predict changes the caller's X")
     for name, value in kept.items():
         same(value, pool[name], f"fit changes the caller's {name}")

@@ -72,7 +72,7 @@ def make_task(seed: int = 1) -> Task:
 
 def read_models() -> None:
     """The loop of the fresh process: a folder and rows come in by a line of JSON, scores go out by a file."""
-    from firstsight.serving import load
+    from firstsight.models import load
 
     for line in sys.stdin:
         job = json.loads(line)

@@ -116,7 +116,7 @@ def _fresh_process() -> subprocess.Popen:
 
 def scores_in_fresh_process(model, X: np.ndarray) -> tuple[list, np.ndarray]:
     """Save a fitted model, load it in a process that never fitted one; its `classes_` and scores there."""
-    from firstsight.serving import save
+    from firstsight.models import save
 
     cls = type(model)
     # A class typed into a console has no file that another process could read: that is an error here, as it should be.

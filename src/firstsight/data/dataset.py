@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from firstsight.data import checks
-from firstsight.data.checks import PARTS
 from firstsight.data.folds import validation_folds
+from firstsight.data.rules import checks
+from firstsight.data.rules.checks import PARTS
 from firstsight.errors import BadInput, UnknownName
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class ZeroShotDataset:
     features         (N, d) float32, C-contiguous; not copied if it already is
     labels           (N,) codes into `class_names`; −1, "none of these", only for rows in no part
     class_names      C different names
-    class_attributes (C, a) float32, one description per class
+    description_matrix (C, a) float32, one description per class
     train, test_seen, test_unseen
                      0-based row numbers; classes of `test_unseen` have no row in `train`
     attribute_names  a names, or None
@@ -36,7 +36,7 @@ class ZeroShotDataset:
     sample_names     N names (file names, say), or None
 
     >>> toy = ZeroShotDataset("toy", features=[[0.0], [0.1], [1.0]], labels=[0, 0, 1],
-    ...                       class_names=("ox", "okapi"), class_attributes=[[0.0], [1.0]],
+    ...                       class_names=("ox", "okapi"), description_matrix=[[0.0], [1.0]],
     ...                       train=[0], test_seen=[1], test_unseen=[2])
     >>> X, y = toy.part("test_unseen")
     >>> print(y, toy.seen_classes)
@@ -49,7 +49,7 @@ class ZeroShotDataset:
     features: np.ndarray
     labels: np.ndarray
     class_names: tuple[str, ...]
-    class_attributes: np.ndarray
+    description_matrix: np.ndarray
     train: np.ndarray
     test_seen: np.ndarray
     test_unseen: np.ndarray
@@ -58,7 +58,7 @@ class ZeroShotDataset:
     sample_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        for field in ("features", "class_attributes"):
+        for field in ("features", "description_matrix"):
             self._set(field, checks.frozen(checks.as_float32(field, getattr(self, field))))
         for field in ("labels", *PARTS):
             self._set(field, checks.frozen(checks.as_integers(field, getattr(self, field))))
@@ -78,9 +78,9 @@ class ZeroShotDataset:
             raise BadInput("`features` has no columns; give every row at least one number.")
         checks.check_names(self.class_names)
         checks.check_length("labels", len(self.labels), n, "rows")
-        checks.check_length("class_attributes", len(self.class_attributes), n_classes, "class names")
+        checks.check_length("description_matrix", len(self.description_matrix), n_classes, "class names")
         if self.attribute_names is not None:
-            width = self.class_attributes.shape[1]
+            width = self.description_matrix.shape[1]
             checks.check_length("attribute_names", len(self.attribute_names), width, "attributes")
         if self.sample_names is not None:
             checks.check_length("sample_names", len(self.sample_names), n, "rows")
@@ -91,14 +91,14 @@ class ZeroShotDataset:
                     f"`images` must have shape (N, h, w) and type uint8, but has {self.images.shape} and "
                     f"{self.images.dtype}; convert them."
                 )
-        checks.check_descriptions(self.class_attributes, self.class_names)
+        checks.check_descriptions(self.description_matrix, self.class_names)
         parts = {part: getattr(self, part) for part in PARTS}
         checks.check_parts(parts, self.labels, self.class_names, needed=self._needed)
         for rows in parts.values():
             checks.check_finite(self.features, rows)
 
     def __repr__(self) -> str:
-        (n, d), (n_classes, a) = self.features.shape, self.class_attributes.shape
+        (n, d), (n_classes, a) = self.features.shape, self.description_matrix.shape
         rows = ", ".join(f"{part} {len(getattr(self, part))}" for part in PARTS)
         return f"ZeroShotDataset({self.name!r}: {n} × {d} features, {n_classes} × {a} descriptions; {rows})"
 
@@ -114,12 +114,12 @@ class ZeroShotDataset:
 
     @property
     def descriptions(self) -> pd.DataFrame:
-        """`class_attributes` as a table indexed by class name, as `fit` and `predict` want it."""
+        """`description_matrix` as a table indexed by class name, as `fit` and `predict` want it."""
         import pandas as pd
 
         index = pd.Index(list(self.class_names), name="class")
         columns = None if self.attribute_names is None else list(self.attribute_names)
-        return pd.DataFrame(self.class_attributes.copy(), index=index, columns=columns)
+        return pd.DataFrame(self.description_matrix.copy(), index=index, columns=columns)
 
     @property
     def y(self) -> np.ndarray:

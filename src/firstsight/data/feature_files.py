@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from firstsight.data import checks, npz, tables
+from firstsight.data import npz, tables
+from firstsight.data.rules import checks
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.files import write_atomically
 

@@ -80,7 +80,7 @@ def _fold(
         name=f"{dataset.name} fold {number}",
         labels=labels,
         class_names=tuple(dataset.class_names[code] for code in seen),
-        class_attributes=dataset.class_attributes[seen],
+        description_matrix=dataset.description_matrix[seen],
         train=np.sort(np.concatenate(train)),
         test_seen=np.sort(np.concatenate(test_seen)),
         test_unseen=np.sort(dataset.train[pseudo_unseen]),

@@ -6,21 +6,22 @@ from pathlib import Path
 
 import numpy as np
 
-from firstsight.data import checks
-from firstsight.data.checks import PARTS
 from firstsight.data.dataset import ZeroShotDataset
 from firstsight.data.raw import RawDataset
+from firstsight.data.rules import checks
+from firstsight.data.rules.checks import PARTS
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.files import write_atomically
 
-_NEEDED = ("features", "labels", "class_names", "class_attributes", *PARTS)
+_NEEDED = ("features", "labels", "class_names", "descriptions", *PARTS)
+_BEFORE = "class_attributes"  # what descriptions were called in files of firstsight 0.1
 _OPTIONAL = ("name", "attribute_names", "images", "sample_names")
 
 
 def read_npz(path: str | Path) -> ZeroShotDataset:
     """Read what `write_npz` wrote, or any .npz file with the same keys; nothing in it is ever unpickled.
 
-    Keys: features (N, d), labels (N,) whole numbers, class_names (C,) text, class_attributes (C, a), and row
+    Keys: features (N, d), labels (N,) whole numbers, class_names (C,) text, descriptions (C, a), and row
     numbers train, test_seen, test_unseen; optional: name, attribute_names (a,), images (N, h, w) uint8,
     sample_names (N,). All numbers count from 0.
     """
@@ -30,7 +31,9 @@ def read_npz(path: str | Path) -> ZeroShotDataset:
 def read_raw_npz(path: str | Path) -> RawDataset:
     """As `read_npz`, unjudged."""
     path = Path(path)
-    found = read_arrays(path, (*_NEEDED, *_OPTIONAL))
+    found = read_arrays(path, (*_NEEDED, *_OPTIONAL, _BEFORE))
+    if _BEFORE in found:
+        found.setdefault("descriptions", found.pop(_BEFORE))
     missing = [key for key in _NEEDED if key not in found]
     if missing:
         raise BadInput(f"{path} lacks {', '.join(missing)}; read_npz says which keys there must be.")
@@ -38,7 +41,7 @@ def read_raw_npz(path: str | Path) -> RawDataset:
     return RawDataset(
         name=str(found["name"]) if "name" in found else path.stem,
         class_names=names["class_names"] or (),
-        class_attributes=checks.as_float32("class_attributes", found["class_attributes"]),
+        description_matrix=checks.as_float32("descriptions", found["descriptions"]),
         parts={part: checks.as_integers(part, found[part]) for part in PARTS},
         labels=checks.as_integers("labels", found["labels"]),
         features=checks.as_float32("features", found.pop("features")),
@@ -90,7 +93,8 @@ def write_npz(dataset: ZeroShotDataset, path: str | Path) -> Path:
     path = Path(path)
     if path.suffix != ".npz":
         raise BadInput(f"The file must end in .npz, but is called {path.name!r}; rename it.")
-    fields = {key: getattr(dataset, key) for key in (*_NEEDED, *_OPTIONAL)}
+    fields = {key: getattr(dataset, key) for key in (*_NEEDED, *_OPTIONAL) if key != "descriptions"}
+    fields["descriptions"] = dataset.description_matrix
     arrays = {key: np.asarray(value) for key, value in fields.items() if value is not None}
 
     def save(temporary: Path) -> None:

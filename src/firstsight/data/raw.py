@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from firstsight.data import checks
 from firstsight.data.dataset import ZeroShotDataset
+from firstsight.data.rules import checks
 from firstsight.errors import BadInput
 
 
@@ -20,7 +20,7 @@ class RawDataset:
 
     name: str
     class_names: tuple[str, ...]
-    class_attributes: np.ndarray
+    description_matrix: np.ndarray
     parts: dict[str, np.ndarray]
     labels: np.ndarray | None = None
     features: np.ndarray | None = None
@@ -37,7 +37,7 @@ class RawDataset:
         return cls(
             dataset.name,
             dataset.class_names,
-            dataset.class_attributes,
+            dataset.description_matrix,
             {part: getattr(dataset, part) for part in checks.PARTS},
             dataset.labels,
             dataset.features,
@@ -54,7 +54,7 @@ class RawDataset:
             features=self.features,
             labels=self.labels,
             class_names=self.class_names,
-            class_attributes=self.class_attributes,
+            description_matrix=self.description_matrix,
             attribute_names=self.attribute_names,
             images=self.images,
             sample_names=self.sample_names,

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firstsight.data import checks, npz
-from firstsight.data.checks import PARTS
+from firstsight.data import npz
 from firstsight.data.dataset import ZeroShotDataset
 from firstsight.data.raw import RawDataset
+from firstsight.data.rules import checks
+from firstsight.data.rules.checks import PARTS
 from firstsight.errors import BadInput, UnknownName, UnreadableFile
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def read_raw_tables(samples: str | Path, classes: str | Path) -> RawDataset:
     return RawDataset(
         name=samples.resolve().parent.name,
         class_names=(*names, *undescribed),
-        class_attributes=np.vstack([attributes, np.full((len(undescribed), attributes.shape[1]), np.nan, "f4")]),
+        description_matrix=np.vstack([attributes, np.full((len(undescribed), attributes.shape[1]), np.nan, "f4")]),
         parts=parts,
         labels=labels,
         features=_numbers(samples, table),

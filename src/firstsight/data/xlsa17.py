@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from firstsight.data import checks, matfile
+from firstsight.data import matfile
 from firstsight.data.dataset import ZeroShotDataset
 from firstsight.data.raw import RawDataset
+from firstsight.data.rules import checks
 from firstsight.errors import BadInput, UnknownName, UnreadableFile
 
 SPLITS_FILE = "att_splits.mat"
@@ -72,7 +73,7 @@ def _read_att_splits(folder: Path) -> RawDataset:
     return RawDataset(
         name=folder.resolve().name,
         class_names=tuple(names),
-        class_attributes=checks.as_float32("att", np.transpose(found["att"])),
+        description_matrix=checks.as_float32("att", np.transpose(found["att"])),
         parts={part: _from_one(variable, found[variable]) for part, variable in _PARTS.items()},
         numbered_from=1,
         original_attributes=original.T if isinstance(original, np.ndarray) else None,

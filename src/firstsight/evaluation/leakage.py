@@ -58,7 +58,7 @@ class Watch:
 
     def _saw_unseen_descriptions(self) -> bool:
         if self.handed_on is None:  # the method got the whole table itself: nothing kept the rest from it
-            return any(fit["class_attributes"] is not None for fit in self.fits)
+            return any(fit["descriptions"] is not None for fit in self.fits)
         unseen = {row for table in self.unseen_descriptions for row in _digests(table)}
         return self.too_many or any(row in unseen for matrix in self.handed_on for row in _digests(matrix))
 
@@ -72,9 +72,9 @@ def watch(estimator) -> Iterator[Watch]:
     seen = Watch()
     originals = {name: getattr(estimator, name) for name in ("fit", "_prepare", "_fit") if hasattr(estimator, name)}
 
-    def fit(X, y, class_attributes=None, **more):
-        seen.fits.append({"X": X, "y": y, "class_attributes": class_attributes, "X_unlabeled": more.get("X_unlabeled")})
-        return originals["fit"](X, y, class_attributes, **more)
+    def fit(X, y, descriptions=None, **more):
+        seen.fits.append({"X": X, "y": y, "descriptions": descriptions, "X_unlabeled": more.get("X_unlabeled")})
+        return originals["fit"](X, y, descriptions, **more)
 
     def prepare(*arguments):
         prepared = originals["_prepare"](*arguments)

@@ -61,19 +61,19 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         parameters = {**self.get_params(), **getattr(self, "settings_", {})}
         return {name: value for name, value in parameters.items() if name not in self.beside_results}
 
-    def fit(self, X, y, class_attributes=None):
+    def fit(self, X, y, descriptions=None):
         """Learn from labelled rows.
 
         Parameters
         ----------
         X : array (n, d)
         y : array (n,) of class names or numbers.
-        class_attributes : DataFrame indexed by class, or array whose row numbers are the labels
+        descriptions : DataFrame indexed by class, or array whose row numbers are the labels
             One description per class, of classes with and without rows in `X`. Left out, classes are described
             by one-hot vectors and the estimator is an ordinary classifier.
         """
         with self._all_or_nothing():
-            X, codes, S, _ = self._prepare(X, y, class_attributes)
+            X, codes, S, _ = self._prepare(X, y, descriptions)
             self._fit(X, codes, S)
         return self
 
@@ -140,7 +140,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
             self.__dict__.update(before)
             raise
 
-    def _prepare(self, X, y, class_attributes):
+    def _prepare(self, X, y, descriptions):
         """Checked and scaled X, codes of y, seen descriptions S, unseen descriptions U."""
         self._validate_params()
         X, y = validate_data(self, X, y, dtype=list(self._dtypes), ensure_all_finite=False)
@@ -156,22 +156,22 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
                 f"y has rows of {len(seen_labels)} class ({seen_labels.tolist()[0]!r}); expected at least 2 classes to "
                 "tell apart: add labelled rows of another class."
             )
-        self.described_ = class_attributes is not None
-        if class_attributes is None:
+        self.described_ = descriptions is not None
+        if descriptions is None:
             labels = np.sort(seen_labels)
             A = np.eye(len(labels), dtype=X.dtype)[order]
         else:
-            labels, A = _read_descriptions(class_attributes, X.dtype, "class_attributes")
+            labels, A = _read_descriptions(descriptions, X.dtype, "descriptions")
         position = pd.Index(labels).get_indexer(pd.Index(seen_labels))
         if (position < 0).any():
             missing = seen_labels[position < 0].tolist()
             raise BadInput(
                 f"`y` contains class {missing[0]!r}"
                 + (f" and {len(missing) - 1} more" if len(missing) > 1 else "")
-                + ", but `class_attributes` has no such row. Add one row per class."
+                + ", but `descriptions` has no such row. Add one row per class."
             )
         self.classes_ = labels
-        self.class_attributes_ = A
+        self.descriptions_ = A
         self.seen_code_ = np.full(len(labels), -1)
         self.seen_code_[position] = np.arange(len(position))
         self.feature_scaler_ = fit_scaling(self.feature_scaling, X)
@@ -204,14 +204,14 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
     def _candidates(self, classes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Labels, descriptions and training codes (−1: unseen) of the classes to choose from."""
         if classes is None:
-            return self.classes_, self.class_attributes_, self.seen_code_
+            return self.classes_, self.descriptions_, self.seen_code_
         known = pd.Index(self.classes_)
         if isinstance(classes, pd.DataFrame):
-            labels, A = _read_descriptions(classes, self.class_attributes_.dtype, "classes")
-            if A.shape[1] != self.class_attributes_.shape[1]:
+            labels, A = _read_descriptions(classes, self.descriptions_.dtype, "classes")
+            if A.shape[1] != self.descriptions_.shape[1]:
                 raise BadInput(
                     f"`classes` describes each class by {A.shape[1]} numbers; this model was fitted with "
-                    f"{self.class_attributes_.shape[1]}: give the same attributes in the same order."
+                    f"{self.descriptions_.shape[1]}: give the same attributes in the same order."
                 )
             position = known.get_indexer(pd.Index(labels))
             return labels, A, np.where(position >= 0, self.seen_code_[position], -1)
@@ -233,7 +233,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
             )
         if len(np.unique(position)) < len(position):
             raise BadInput("`classes` names a class twice; name each candidate once.")
-        return self.classes_[position], self.class_attributes_[position], self.seen_code_[position]
+        return self.classes_[position], self.descriptions_[position], self.seen_code_[position]
 
 
 class TransductiveClassifier(ZeroShotClassifier):
@@ -247,19 +247,19 @@ class TransductiveClassifier(ZeroShotClassifier):
     transductive: ClassVar[bool] = True
     setting: str
 
-    def fit(self, X, y, class_attributes=None, *, X_unlabeled=None):
+    def fit(self, X, y, descriptions=None, *, X_unlabeled=None):
         """As `ZeroShotClassifier.fit`; `X_unlabeled (m, d)` is the pool of rows without labels."""
         with self._all_or_nothing():
-            self._fit_with_pool(X, y, class_attributes, X_unlabeled)
+            self._fit_with_pool(X, y, descriptions, X_unlabeled)
         return self
 
-    def _fit_with_pool(self, X, y, class_attributes, X_unlabeled) -> None:
-        X, codes, S, U = self._prepare(X, y, class_attributes)
+    def _fit_with_pool(self, X, y, descriptions, X_unlabeled) -> None:
+        X, codes, S, U = self._prepare(X, y, descriptions)
         pool = np.empty((0, X.shape[1]), dtype=X.dtype)
         if X_unlabeled is not None:
             if len(U) == 0:
                 raise BadInput(
-                    "X_unlabeled was given, but every class of `class_attributes` has labelled rows; expected at "
+                    "X_unlabeled was given, but every class of `descriptions` has labelled rows; expected at "
                     "least one class without: add its description, or fit an inductive method."
                 )
             pool = self._scale_features(self._check_rows(X_unlabeled))

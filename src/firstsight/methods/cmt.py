@@ -74,7 +74,7 @@ class CMT(ZeroShotClassifier):
 
     Attributes
     ----------
-    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
+    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
     weights_ : dict of arrays: map.0.weight (hidden, d), map.1.weight (a, hidden), …; CMT*: seen.weight (k, d),
         seen.bias
     history_ : list of the mean loss of every epoch of f

@@ -40,8 +40,8 @@ class ConSE(ZeroShotClassifier):
 
     Attributes
     ----------
-    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
-    descriptions_ (k, a) : of the seen classes, as they are mixed
+    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
+    seen_descriptions_ (k, a) : of the seen classes, as they are mixed
     weights_ (d, k), intercepts_ (k,) : W and b
 
     Differences from the paper: the classifier is linear on given features instead of the last layer of the network that
@@ -80,7 +80,7 @@ class ConSE(ZeroShotClassifier):
         self.attribute_scaling = attribute_scaling
 
     def _fit(self, X, y, S):
-        self.descriptions_ = S
+        self.seen_descriptions_ = S
         self.weights_, self.intercepts_ = fit_linear(X, cross_entropy(y), len(S), self.penalty)
 
     def _embed_classes(self, A):
@@ -92,4 +92,4 @@ class ConSE(ZeroShotClassifier):
             others = np.argpartition(-P, self.top, axis=1)[:, self.top :]
             np.put_along_axis(P, others, 0, axis=1)
         # The cosine does not feel the sum of probabilities, so the mixture need not be divided by it.
-        return scale("unit", {}, P @ self.descriptions_) @ E.T  # (n, k)
+        return scale("unit", {}, P @ self.seen_descriptions_) @ E.T  # (n, k)

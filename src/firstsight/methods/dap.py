@@ -39,7 +39,7 @@ class DAP(ZeroShotClassifier):
 
     Attributes
     ----------
-    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
+    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
     thresholds_ (a,) : the value from which on a class has the attribute; new classes are judged by the same
     priors_ (a,) : the share of seen classes that have the attribute
     weights_ (d, a), intercepts_ (a,) : w_m and b_m

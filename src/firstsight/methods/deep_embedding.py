@@ -17,10 +17,10 @@ from firstsight.errors import FirstsightWarning
 from firstsight.methods.base import ZeroShotClassifier
 from firstsight.methods.parts.alternating import AlternatingTraining
 from firstsight.methods.parts.checkpoint import Checkpoint, fingerprint
-from firstsight.methods.parts.progress import progress
 from firstsight.methods.parts.scaling import scale
 from firstsight.methods.parts.tensors import as_tensor
 from firstsight.methods.parts.two_branch import TwoBranch
+from firstsight.terminal import progress
 
 # What a parameter means that is left at None. "validated": the best that class-wise validation on the training
 # classes of CUB supports (benchmarks/choose_defaults.py prints the comparison). "paper": what the paper states; λ, η,
@@ -111,7 +111,7 @@ class DeepEmbedding(ZeroShotClassifier):
 
     Attributes
     ----------
-    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
+    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
     weights_ : dict of arrays: visual.weight (e, d), semantic.0.weight (h, a), semantic.1.weight (e, h), …
     settings_ : dict: the value of every parameter after the preset was applied
     history_ : list of one dict per outer iteration: round, iteration, loss, regression, classification, semantic

@@ -52,7 +52,7 @@ class DEM(ZeroShotClassifier):
 
     Attributes
     ----------
-    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
+    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
     weights_ : dict of arrays: embed.0.weight (hidden, a), embed.0.bias, embed.1.weight (d, hidden),
         embed.1.bias
     floor_ (d,) : m, the smallest training value of each feature if that is negative, else 0

@@ -41,7 +41,7 @@ class ESZSL(ZeroShotClassifier):
 
     Attributes
     ----------
-    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
+    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
     weights_ (d, a) : V
 
     Differences from the paper: Y is in {0, 1} instead of {−1, 1}. With k classes, k − 1 of the −1 say the same

@@ -43,8 +43,8 @@ class GFZSL(ZeroShotClassifier):
 
     Attributes
     ----------
-    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
-    descriptions_ (k, a) : of the seen classes
+    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
+    seen_descriptions_ (k, a) : of the seen classes
     means_ (k, d), log_variances_ (k, d) : μ_c and log σ²_c of the seen classes
     centre_ (2, d) : μ̄ and log σ̄²
     mean_weights_ (k, d), variance_weights_ (k, d) : (K(S, S) + λI)⁻¹ M
@@ -105,7 +105,7 @@ class GFZSL(ZeroShotClassifier):
         deviations = class_sums((X - means.astype(X.dtype)[y]) ** 2, y, len(S))  # (k, d)
         within = deviations.sum(axis=0) / len(X)  # (d,)
         within += 1e-6 * within.mean() + 1e-12  # a feature that never varies must not decide everything
-        self.descriptions_, self.means_ = S, means
+        self.seen_descriptions_, self.means_ = S, means
         self.log_variances_ = np.log((deviations + within) / (counts + 1))
         self.centre_ = np.stack([means.mean(axis=0), np.log(within)])
         K, one = _kernel(S, S), np.eye(len(S))
@@ -115,7 +115,7 @@ class GFZSL(ZeroShotClassifier):
         )
 
     def _embed_classes(self, A):
-        K = _kernel(A, self.descriptions_)  # (k, seen)
+        K = _kernel(A, self.seen_descriptions_)  # (k, seen)
         return self.centre_[0] + K @ self.mean_weights_, self.centre_[1] + K @ self.variance_weights_
 
     def _scores(self, X, E, seen):

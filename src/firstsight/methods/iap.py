@@ -43,7 +43,7 @@ class IAP(ZeroShotClassifier):
 
     Attributes
     ----------
-    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
+    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
     thresholds_ (a,) : the value from which on a class has the attribute; new classes are judged by the same
     patterns_ (k, a) : p(a_m | y_k), the binarised descriptions of the seen classes
     priors_ (a,) : the share of seen classes that have the attribute

@@ -51,7 +51,7 @@ class LatEm(ZeroShotClassifier):
 
     Attributes
     ----------
-    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
+    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
     weights_ (K, d, a) : W_1 … W_K
     history_ : list of the mean loss of every epoch
 

@@ -64,7 +64,7 @@ class PSR(ZeroShotClassifier):
 
     Attributes
     ----------
-    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
+    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
     weights_ : dict of arrays: encode.0.weight (hidden, a), encode.0.bias, encode.1.weight (d, hidden),
         encode.1.bias
     history_ : list of the mean loss of every epoch

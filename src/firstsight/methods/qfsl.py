@@ -54,7 +54,7 @@ class QFSL(TransductiveClassifier):
 
     Attributes
     ----------
-    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
+    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
     weights_ : dict of arrays: weight (d, a), bias (a,)
     history_ : list of the mean loss of every epoch
 

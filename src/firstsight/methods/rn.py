@@ -64,7 +64,7 @@ class RN(ZeroShotClassifier):
 
     Attributes
     ----------
-    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
+    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
     weights_ : dict of arrays: attribute.0.weight (attribute_hidden, a), attribute.1.weight (embedding_dim, …),
         relation.description W_a, relation.feature W_x, relation.bias, output.weight v, output.bias, …
     gain_ : γ

@@ -44,7 +44,7 @@ class SAE(ZeroShotClassifier):
 
     Attributes
     ----------
-    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
+    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
     weights_ (a, d) : W
 
     Differences from the paper: none but the solver.

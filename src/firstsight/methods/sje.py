@@ -38,7 +38,7 @@ class SJE(BilinearRanking):
 
     Attributes
     ----------
-    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
+    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
     weights_ (d, a) : W
     history_ : list of the mean loss of every epoch
 

@@ -50,8 +50,8 @@ class SSE(ZeroShotClassifier):
 
     Attributes
     ----------
-    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
-    descriptions_ (k, a) : of the seen classes
+    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
+    seen_descriptions_ (k, a) : of the seen classes
     weights_ (d,), prototypes_ (k, d) : w and V
     history_ : list of the mean loss of every epoch
 
@@ -118,7 +118,7 @@ class SSE(ZeroShotClassifier):
         self.random_state = random_state
 
     def _fit(self, X, y, S):
-        self.descriptions_ = S
+        self.seen_descriptions_ = S
         rows, labels, psi = as_tensor(X), torch.from_numpy(y), as_tensor(self._embed_classes(S))
         V = torch.from_numpy((class_sums(X, y, len(S)) / np.bincount(y)[:, None]).astype(np.float32))  # (k, d)
         w = torch.full((X.shape[1],), X.shape[1] ** -0.5)  # (d,)
@@ -143,7 +143,7 @@ class SSE(ZeroShotClassifier):
         self.weights_, self.prototypes_ = w.detach().numpy(), V.detach().numpy()
 
     def _embed_classes(self, A):
-        return mixtures(A, self.descriptions_, self.mixture_penalty)  # (k, seen)
+        return mixtures(A, self.seen_descriptions_, self.mixture_penalty)  # (k, seen)
 
     def _scores(self, X, E, seen):
         shared = shared_parts(as_tensor(X), as_tensor(self.weights_), as_tensor(self.prototypes_))

@@ -44,8 +44,8 @@ class SynC(ZeroShotClassifier):
 
     Attributes
     ----------
-    classes_ (C,), class_attributes_ (C, a) : every class that can be named, and its description
-    descriptions_ (k, a) : of the seen classes, where the phantoms stand
+    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
+    seen_descriptions_ (k, a) : of the seen classes, where the phantoms stand
     median_distance_ : float, of the seen classes' descriptions
     phantoms_ (k, d + 1) : V, the intercept in the last column
 
@@ -85,7 +85,7 @@ class SynC(ZeroShotClassifier):
         self.attribute_scaling = attribute_scaling
 
     def _fit(self, X, y, S):
-        self.descriptions_ = S
+        self.seen_descriptions_ = S
         self.median_distance_ = float(np.median(pdist(S))) or 1.0
         signs = (2 * np.eye(len(S)) - 1).astype(X.dtype)  # (k, k)
         W, b = fit_linear(X, squared_hinge(signs[y]), len(S), self.penalty)  # (d, k), (k,)
@@ -99,5 +99,5 @@ class SynC(ZeroShotClassifier):
 
     def _similarities(self, A: np.ndarray) -> np.ndarray:
         """S_sim: how much each phantom has to say about each row of A; every row sums to one."""
-        distances = cdist(A, self.descriptions_) / self.median_distance_
+        distances = cdist(A, self.seen_descriptions_) / self.median_distance_
         return softmax(-((distances / self.kernel_width) ** 2), axis=1)

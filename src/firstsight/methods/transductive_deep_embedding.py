@@ -13,8 +13,8 @@ from torch import Tensor
 
 from firstsight.methods.base import TransductiveClassifier
 from firstsight.methods.deep_embedding import DeepEmbedding
-from firstsight.methods.parts.progress import progress
 from firstsight.methods.parts.tensors import as_tensor
+from firstsight.terminal import progress
 
 
 class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
@@ -54,7 +54,7 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
     pool_predictions_ (R, m) : the class of every pool row after each round, as a position in `classes_`
     selected_ (R, m) : whether a pool row was trained on in each round (none in the first)
     rounds_ : list of one dict per round: round, selected (rows), classes (unseen classes reached)
-    weights_, settings_, history_, classes_, class_attributes_ : as in `DeepEmbedding`
+    weights_, settings_, history_, classes_, descriptions_ : as in `DeepEmbedding`
 
     Differences from the paper: M as a fraction stands beside the paper's number (M₀ = 40 takes nearly the whole pool
     of a small data set by round 3 and learning stops), and later rounds are shorter than the first.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from firstsight.benchmark.records import Record
+from firstsight.records.storage import Record
 from firstsight.report.results import Results
 from firstsight.report.table import Cell, Column, Table, spread
 

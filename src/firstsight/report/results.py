@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from firstsight.benchmark.records import Record, read_records
 from firstsight.errors import BadInput, UnreadableFile
+from firstsight.records.storage import Record, read_records
 from firstsight.report.published import dataset_order, paper_order
 
 SETTINGS = {"zsl": ("t1",), "gzsl": ("ts", "tr", "h")}

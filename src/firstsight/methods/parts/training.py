@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
-from firstsight.methods.parts.progress import progress
+from firstsight.terminal import progress
 
 
 def train(

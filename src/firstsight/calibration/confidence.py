@@ -1,0 +1,119 @@
+"""Scores as confidence that can be trusted, measured on classes that a model was not trained on.
+
+Seen classes play the unseen ones: copies of the model are fitted on folds (`ZeroShotDataset.validation_folds`) and
+score the rows that they never saw. From these rows, for each kind of candidates ("unseen", "seen", "all"), three
+numbers are learned that turn scores s_c of a row into confidence::
+
+    p_c = (1 − ε) · softmax_c(s_c / t) + ε / k        t = T · σ · (σ_row / σ)^α
+
+σ_row is the spread (standard deviation) of the row's scores over reference classes, the descriptions of up to 64 seen
+classes, and σ its median over training rows of the model at hand. So T has no unit: it passes from a model fitted
+on fewer classes, whose scores are larger or smaller, to the final one. α says whether rows with larger scores
+are surer (0) or just larger (1); ε is the share of rows where the answer is a guess however far it leads. All
+three keep the order of the scores: confidence never changes an answer.
+
+"None of these" looks at how far the best candidate stands above the reference classes, in units of σ_row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import softmax
+
+from firstsight.errors import BadInput
+
+REFERENCE_CLASSES = 64
+SHARES = np.linspace(0, 1, 101)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How scores of one kind of candidates become confidence, and how it went on held-out rows."""
+
+    temperature: float  # T
+    row_power: float  # α
+    guesses: float  # ε
+    standing: tuple[float, ...]  # quantiles 0 %, 1 %, … 100 % of known rows' standing; see `threshold`
+    rows: int
+    candidates: float  # mean number per fold
+    ece: float | None  # on folds that did not take part in the fit; None if there is only one
+
+    def confidence(self, scores: np.ndarray, row_spread: np.ndarray) -> np.ndarray:
+        """Scores (n, k) and σ_row (n,), both in units of σ, as confidence (n, k)."""
+        t = self.temperature * row_spread**self.row_power
+        return (1 - self.guesses) * softmax(scores / t[:, None], axis=1) + self.guesses / scores.shape[1]
+
+    def threshold(self, reject_share: float) -> float:
+        """The standing below which a row is "none of these", so that this share of known rows is lost."""
+        if not 0 <= reject_share < 1:
+            raise BadInput(f"The share of known rows to reject must lie from 0 up to 1, but is {reject_share}.")
+        return float(np.interp(reject_share, SHARES, self.standing))
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """What `calibrate` found. `estimate` is what to expect of new classes: mean per-class accuracies of the folds."""
+
+    scales: dict[str, Scale]  # "unseen", "seen", "all"; "shifted": all, after `seen_shift` is taken off
+    estimate: dict[str, float]  # t1, ts, tr, h as fractions, "h_shifted" with the shift; as `evaluate` defines them
+    spread: float  # σ of the model that this belongs to
+    seen_shift: float  # what to take off seen classes' scores for the best H on the folds, in units of σ
+    reference: np.ndarray = field(repr=False)  # (r, a) descriptions
+    n_folds: int = 0
+    held_out_classes: int = 0  # of each fold
+    training_classes: int = 0  # of each fold
+
+    def scale_for(self, seen: np.ndarray, shifted: bool = False) -> Scale:
+        """The scale for candidates of which `seen (k,)` are training classes."""
+        wanted = "unseen" if not seen.any() else "seen" if seen.all() else "shifted" if shifted else "all"
+        return self.scales.get(wanted) or next(iter(self.scales.values()))
+
+    def confidence(self, model, X, scores: np.ndarray, seen: np.ndarray, shifted: bool = False) -> np.ndarray:
+        """Confidence (n, k) of the candidates' scores (n, k); `seen (k,)` marks the training classes among them."""
+        _, row_spread = reference_scores(model, X, self.reference)
+        scores = np.asarray(scores, dtype=np.float64) / self.spread
+        return self.scale_for(seen, shifted).confidence(scores, floored(row_spread / self.spread))
+
+    def standing(self, model, X, scores: np.ndarray) -> np.ndarray:
+        """How far the best candidate of each row stands above the reference classes (n,), in units of σ_row."""
+        return standing(scores.max(axis=1), *reference_scores(model, X, self.reference))
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but `reference`, as JSON can hold it."""
+        about = asdict(self)
+        del about["reference"]
+        return about
+
+    @classmethod
+    def from_json(cls, about: dict[str, Any], reference: np.ndarray) -> Calibration:
+        """The reverse of `to_json`."""
+        scales = {name: Scale(**{**s, "standing": tuple(s["standing"])}) for name, s in about["scales"].items()}
+        return cls(**{**about, "scales": scales, "reference": reference})
+
+
+def reference_descriptions(model) -> np.ndarray:
+    """Up to REFERENCE_CLASSES descriptions of a fitted model's seen classes, evenly from all of them."""
+    A = model.descriptions_[model.seen_code_ >= 0]
+    return A[np.unique(np.linspace(0, len(A) - 1, REFERENCE_CLASSES).round().astype(int))]
+
+
+def reference_scores(model, X, reference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation (n,) of each row's scores over the reference classes."""
+    # Under names that no model knows: what counts is the description, whatever a method does with known classes.
+    names = [f"\0reference {number}" for number in range(len(reference))]
+    scores = model.decision_function(X, classes=pd.DataFrame(reference, index=names))
+    return scores.mean(axis=1, dtype=np.float64), scores.std(axis=1, dtype=np.float64)
+
+
+def standing(best: np.ndarray, mean: np.ndarray, row_spread: np.ndarray) -> np.ndarray:
+    """(best score − mean reference score) / σ_row."""
+    return (best - mean) / floored(row_spread)
+
+
+def floored(row_spread: np.ndarray) -> np.ndarray:
+    """A row that every reference class suits alike has no spread; it must not divide by zero."""
+    return np.maximum(row_spread, 1e-6)

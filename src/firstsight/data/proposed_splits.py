@@ -1,0 +1,148 @@
+"""One's own features and descriptions as a folder in the xlsa17 layout, with proposed splits, for anybody's code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from firstsight.data.dataset import ZeroShotDataset
+from firstsight.data.training_set import check_described
+from firstsight.data.xlsa17 import SPLITS_FILE
+from firstsight.errors import BadInput, UnknownName
+from firstsight.files import write_atomically
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_MATLAB_5_LIMIT = 2**31 - 1  # bytes of one variable
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A data set with proposed splits; `fit` and `validation` are disjoint in classes and both lie within `train`."""
+
+    dataset: ZeroShotDataset
+    fit: np.ndarray
+    validation: np.ndarray
+    without_rows: tuple[str, ...]  # described classes that no row belongs to: they are left out
+
+
+def propose_splits(
+    name: str,
+    features: np.ndarray,
+    labels: Sequence[str],
+    descriptions: pd.DataFrame,
+    unseen: Sequence[str] | float = 0.25,
+    held_out: float = 0.2,
+    sample_names: Sequence[str] | None = None,
+    random_state: int = 0,
+) -> Proposal:
+    """Draw unseen classes (or take those named), hold out rows of the seen ones, and validation classes among these.
+
+    `unseen` names classes or is their share; `held_out` is the share of each seen class's rows for `test_seen`.
+    """
+    check_described(labels, descriptions)
+    if not 0 <= held_out < 1:
+        raise BadInput(f"The share of rows to hold out must lie from 0 up to 1, but is {held_out}; try 0.2.")
+    rows = np.array(labels, dtype=np.str_)
+    present = np.isin(descriptions.index.astype(str), rows)
+    table = descriptions[present]
+    random = np.random.default_rng(random_state)
+    names = [str(name) for name in table.index]
+    hidden = _unseen(names, unseen, random)
+    codes = np.array([names.index(label) for label in rows])
+    is_unseen = np.isin(rows, hidden)
+    held = np.zeros(len(rows), dtype=bool)
+    for code in np.unique(codes[~is_unseen]):
+        own = random.permutation(np.flatnonzero(codes == code))
+        held[own[: min(own.size - 1, max(1, round(held_out * own.size))) if held_out else 0]] = True
+    train = np.flatnonzero(~is_unseen & ~held)
+    dataset = ZeroShotDataset(
+        name=name,
+        features=features,
+        labels=codes,
+        class_names=tuple(names),
+        description_matrix=table.to_numpy(),
+        train=train,
+        test_seen=np.flatnonzero(held),
+        test_unseen=np.flatnonzero(is_unseen),
+        attribute_names=tuple(map(str, table.columns)),
+        sample_names=None if sample_names is None else tuple(sample_names),
+    )
+    seen = np.unique(codes[train])
+    chosen = random.permutation(seen)[: min(max(1, round(len(seen) / 3)), len(seen) - 1)]
+    validates = np.isin(codes[train], chosen)
+    without = tuple(map(str, descriptions.index[~present]))
+    return Proposal(dataset, train[~validates], train[validates], without)
+
+
+def write_xlsa17(folder: str | Path, proposal: Proposal, features: str = "features") -> None:
+    """Write `att_splits.mat` and `<features>.mat` (MATLAB v5, numbered from 1), the splits last.
+
+    `att` is `original_att` with every class's description at unit length. `train_loc` and `val_loc` are class-wise
+    and lie within `trainval_loc`: nobody who tunes on them reaches into the test.
+    """
+    from scipy.io import savemat
+
+    folder, data = Path(folder), proposal.dataset
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BadInput(f"{folder} exists and is not an empty folder; choose another place.")
+    if data.features.nbytes > _MATLAB_5_LIMIT:
+        raise BadInput(
+            f"The features take {data.features.nbytes / 2**30:.1f} GB, more than a MATLAB v5 file holds (2 GB); keep "
+            "them as .npz (write_npz), or use fewer rows."
+        )
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", features).strip("-") or "features"
+    norms = np.linalg.norm(data.description_matrix.astype(np.float64), axis=1, keepdims=True)
+    empty = np.flatnonzero(norms[:, 0] == 0)
+    if empty.size:
+        raise BadInput(f"The description of {data.class_names[empty[0]]!r} is all zero; describe the class.")
+    splits = {
+        "allclasses_names": _cell(data.class_names),
+        "original_att": data.description_matrix.T.astype(np.float64),
+        "att": (data.description_matrix / norms).T,
+        "trainval_loc": _loc(data.train),
+        "test_seen_loc": _loc(data.test_seen),
+        "test_unseen_loc": _loc(data.test_unseen),
+        "train_loc": _loc(proposal.fit),
+        "val_loc": _loc(proposal.validation),
+    }
+    if data.attribute_names is not None:
+        splits["attribute_names"] = _cell(data.attribute_names)
+    rows = {"features": data.features.T, "labels": _loc(data.labels)}
+    if data.sample_names is not None:
+        rows["image_files"] = _cell(data.sample_names)
+    for name, content in ((f"{stem}.mat", rows), (SPLITS_FILE, splits)):
+        write_atomically(folder / name, partial(savemat, mdict=content))
+
+
+def _unseen(names: list[str], unseen: Sequence[str] | float, random: np.random.Generator) -> list[str]:
+    if isinstance(unseen, (int, float)):
+        if not 0 < unseen < 1:
+            raise BadInput(f"The share of unseen classes must lie between 0 and 1, but is {unseen}; try 0.25.")
+        count = min(max(1, round(unseen * len(names))), len(names) - 2)
+        if count < 1:
+            raise BadInput(f"There are {len(names)} classes with samples; splits need at least 3, 2 of them seen.")
+        return [names[i] for i in np.sort(random.permutation(len(names))[:count])]
+    unknown = [name for name in unseen if name not in names]
+    if unknown:
+        raise UnknownName("class with samples", unknown[0], names)
+    if len(set(unseen)) > len(names) - 2:
+        raise BadInput(f"{len(set(unseen))} of {len(names)} classes are to be unseen; leave at least 2 to learn from.")
+    return list(unseen)
+
+
+def _loc(rows: np.ndarray) -> np.ndarray:
+    return (np.asarray(rows) + 1).astype(np.int32)[:, None]  # MATLAB counts from one
+
+
+def _cell(names: Sequence[str]) -> np.ndarray:
+    cell = np.empty((len(names), 1), dtype=object)
+    cell[:, 0] = list(names)
+    return cell

@@ -1,0 +1,1 @@
+"""What must hold in a data set, and what deserves a look."""

@@ -1,0 +1,93 @@
+"""A data set to learn from: labelled rows, described classes with and without rows, perhaps rows without labels."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from firstsight.data.dataset import ZeroShotDataset
+from firstsight.data.raw import RawDataset
+from firstsight.data.rules import checks
+from firstsight.data.rules.descriptions import description_findings
+from firstsight.data.rules.features import feature_findings
+from firstsight.data.rules.finding import Finding
+from firstsight.errors import BadInput
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class TrainingSet(ZeroShotDataset):
+    """A data set to learn from and not to test on: `test_unseen` may be empty, everything else is as ever.
+
+    Rows without a label have the code −1 and are in no part; `pool` has them.
+    """
+
+    _needed = ("train",)
+
+    @property
+    def pool(self) -> np.ndarray:
+        """Features of the rows without a label."""
+        return self.features[self.labels < 0]
+
+    @property
+    def features_hash(self) -> str:
+        """16 hexadecimal digits that change when a feature or a description does."""
+        digest = hashlib.sha256(repr(self.features.shape).encode())
+        for array in (self.features, self.description_matrix):
+            digest.update(np.ascontiguousarray(array, dtype="<f4").tobytes())
+        return digest.hexdigest()[:16]
+
+    def findings(self) -> list[Finding]:
+        """What the audit says of descriptions and features; parts are not asked for here."""
+        raw = RawDataset.of(self)
+        return [*description_findings(raw), *feature_findings(raw)]
+
+
+def make_training_set(
+    name: str,
+    features: np.ndarray,
+    labels: Sequence[str],
+    descriptions: pd.DataFrame,
+    unlabeled: np.ndarray | None = None,
+) -> TrainingSet:
+    """Put labelled rows, descriptions and unlabelled rows together; every labelled class must be described."""
+    check_described(labels, descriptions)
+    pool = np.empty((0, features.shape[1]), dtype=np.float32) if unlabeled is None else unlabeled
+    checks.check_length("unlabeled", pool.shape[1], features.shape[1], "features")
+    code = {str(name): i for i, name in enumerate(descriptions.index)}
+    return TrainingSet(
+        name=name,
+        features=np.concatenate([features, pool]),
+        labels=np.array([code[str(label)] for label in labels] + [-1] * len(pool), dtype=np.int64),
+        class_names=tuple(map(str, descriptions.index)),
+        description_matrix=descriptions.to_numpy(),
+        train=np.arange(len(features)),
+        test_seen=np.array([], dtype=np.int64),
+        test_unseen=np.array([], dtype=np.int64),
+        attribute_names=tuple(map(str, descriptions.columns)),
+    )
+
+
+def check_described(labels: Sequence[str], descriptions: pd.DataFrame) -> None:
+    """At least two classes, each described, and each described once."""
+    names = [str(name) for name in descriptions.index]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadInput(f"The table of classes describes {twice!r} more than once; keep one row per class.")
+    seen = list(dict.fromkeys(map(str, labels)))
+    missing = [name for name in seen if name not in set(names)]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise BadInput(
+            f"There are samples of the class {missing[0]!r}{more}, but the table of classes has no such row; add a "
+            "description, or take the samples away."
+        )
+    if len(seen) < 2:
+        raise BadInput(
+            f"There are samples of {len(seen)} class{'' if len(seen) == 1 else 'es'}; learning needs at least 2 "
+            "classes to tell apart."
+        )

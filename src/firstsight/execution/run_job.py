@@ -1,0 +1,169 @@
+"""One job: fit a method once and make the record of every cell that the fit answers."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import firstsight
+from firstsight.data import ZeroShotDataset
+from firstsight.errors import BadInput, FirstsightError
+from firstsight.evaluation import fit_on, harmonic_mean, percent
+from firstsight.evaluation.leakage import Watch, watch
+from firstsight.evaluation.measures import MEASURES, measure_generalized
+from firstsight.evaluation.trade_off import TradeOff
+from firstsight.execution.plan import Job, parameters_hash
+from firstsight.execution.rounds import rounds_of
+from firstsight.methods import find_method
+from firstsight.records.storage import SCHEMA, Record
+
+
+def run_job(
+    job: Job, dataset: ZeroShotDataset, features: str, checkpoint: Path | None = None, calibrate: bool = False
+) -> list[Record]:
+    """The records of a job's cells; whatever goes wrong becomes a failed record with one sentence."""
+    began = time.perf_counter()
+    _forget_peak()
+    try:
+        records = _run(job, dataset, checkpoint, calibrate)
+    except Exception as error:
+        message = " ".join(str(error).split())
+        if not isinstance(error, FirstsightError):
+            message = f"{type(error).__name__}: {message[:300]}"  # libraries may add pages of their own stack
+        records = [failed(cell, message, time.perf_counter() - began) for cell in job.key_records()]
+    for record in records:
+        if record["status"] == "done":
+            record["parameters_hash"] = parameters_hash(job)
+        record |= {"split": dataset.split_hash, "features": features, "given": job.given, "tuned": job.tuned}
+    return records
+
+
+def failed(cell: Record, error: str, seconds: float) -> Record:
+    """The record of a cell without a result."""
+    figures = dict.fromkeys(("t1", "ts", "tr", "h"))
+    cls = find_method(cell["method"])
+    about = {"extra_supervision": cls.extra_supervision, "transductive": cls.transductive, "space": cls.space}
+    return {
+        "schema": SCHEMA, "status": "failed", "error": error, **cell, **figures, "per_class": {}, "confusion": [],
+        "parameters": {}, **about, "versions": _versions(), "seconds": round(seconds, 2), "fit_seconds": None,
+        "cpu_seconds": None, "peak_mib": _peak_mib(), "threads": _threads(), "touched": None, "seen_unseen": None,
+        "space_facts": None, "rounds": None, "collapsed": False, "warnings": [], "resumed": False,
+    }  # fmt: skip
+
+
+def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate: bool) -> list[Record]:
+    estimator = make_estimator(job, checkpoint)
+    resumed = checkpoint is not None and checkpoint.exists()
+    began, work = time.perf_counter(), time.process_time()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        watched = _fit_or_begin_anew(estimator, dataset, checkpoint)
+    fit_seconds = time.perf_counter() - began
+    told = list(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
+    common = {
+        "parameters": estimator.plain_parameters(),
+        "fit_seconds": round(fit_seconds, 2),
+        "cpu_seconds": round(time.process_time() - work, 2),  # of the fit: what a busy machine does not change
+        "touched": watched.touched(dataset),
+        "collapsed": any("has collapsed" in words for words in told),
+        "warnings": told[:5],
+        "resumed": resumed,
+    }
+    records = []
+    for cell in job.key_records():
+        began = time.perf_counter()
+        measured = MEASURES[cell["setting"]](estimator, dataset)
+        if cell["setting"] == "gzsl":
+            curve = measured.pop("trade_off")
+            calibrated = None
+            if calibrate:
+                try:
+                    calibrated = _calibrated(job, dataset, curve)
+                except FirstsightError as error:  # the figures as they are stand without it
+                    common["warnings"] = [*common["warnings"], f"Not calibrated: {error}"]
+            measured["seen_unseen"] = {
+                "ausuc": percent(curve.area),
+                "curve": curve.points(),
+                "calibrated": calibrated,
+            }
+        seconds = fit_seconds + time.perf_counter() - began
+        done = {"status": "done", "error": None, "seconds": round(seconds, 2), "peak_mib": _peak_mib()}
+        rounds = rounds_of(estimator, dataset, cell["setting"])
+        records.append({**failed(cell, "", 0.0), **common, **measured, **done, "rounds": rounds})
+    return records
+
+
+def make_estimator(job: Job, checkpoint: Path | None = None, setting: str | None = None):
+    """The unfitted estimator of a job."""
+    cls = find_method(job.method)
+    supplied = {
+        "random_state": job.seed,
+        "setting": setting or job.settings[0],
+        "checkpoint": None if checkpoint is None else str(checkpoint),
+    }
+    known = cls._get_param_names()
+    return cls(**{**job.given, **job.variant, **{k: v for k, v in supplied.items() if k in known}})
+
+
+def _fit_or_begin_anew(estimator, dataset: ZeroShotDataset, checkpoint: Path | None) -> Watch:
+    try:
+        with watch(estimator) as watched:
+            fit_on(estimator, dataset)
+    except BadInput as error:
+        # A checkpoint of a fit that is no longer this one (a default has changed, say), or one that cannot be read.
+        if checkpoint is None or str(checkpoint) not in str(error) or not checkpoint.exists():
+            raise
+        checkpoint.unlink()
+        with watch(estimator) as watched:
+            fit_on(estimator, dataset)
+    return watched
+
+
+def _calibrated(job: Job, dataset: ZeroShotDataset, curve: TradeOff) -> dict[str, Any]:
+    """ts, tr and H with the constant that is best for the method on validation classes; test rows have no say."""
+    fold = dataset.validation_folds(random_state=0)[0]
+    model = make_estimator(job, setting="gzsl")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit_on(model, fold)
+    constant = measure_generalized(model, fold)["trade_off"].best_constant()
+    ts, tr = curve.at(constant)
+    return {"constant": constant, "ts": percent(ts), "tr": percent(tr), "h": percent(harmonic_mean(ts, tr))}
+
+
+def _versions() -> dict[str, str]:
+    import platform
+
+    found = {"firstsight": firstsight.__version__, "python": platform.python_version()}
+    for package in ("torch", "numpy", "scikit-learn"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "unknown"
+    return found
+
+
+def _threads() -> int:
+    import torch
+
+    return torch.get_num_threads()
+
+
+def _forget_peak() -> None:
+    """Start measuring anew; without /proc (not Linux) the peak is that of all jobs of this process so far."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak_mib() -> int | None:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit)

@@ -1,0 +1,165 @@
+"""Runs jobs in worker processes; this process alone writes records."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from firstsight.execution.plan import Job
+from firstsight.records.storage import Record, RecordFile
+
+# What the numerical libraries read when they are loaded.
+_THREAD_LIMITS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Place:
+    """What the jobs of one data set need."""
+
+    records: RecordFile
+    data: Path  # where `share` has put it
+    checkpoints: Path
+    split: str
+    features: str
+
+
+@dataclass
+class Event:
+    """Something to show: a job began (`records` is None), or ended with these records."""
+
+    job: Job
+    records: list[Record] | None
+    running: list[tuple[Job, float]]  # jobs under way and when they began (time.monotonic)
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Runner:
+    """A pool of worker processes. More threads than processors would make every one of them slower."""
+
+    def __init__(self, processes: int, calibrate: bool = False):
+        self.processes, self.calibrate = processes, calibrate
+        set_already = os.environ.get("OMP_NUM_THREADS", "")  # who sets a limit means it
+        limit = int(set_already) if set_already.isdigit() else cores()
+        self.threads = max(1, min(cores() // processes, limit))
+
+    def run(self, jobs: list[Job], places: dict[str, Place], show: Callable[[Event], None]) -> None:
+        """Run the jobs in order; a job whose process dies is a failed record, and another process takes over."""
+        waiting = list(reversed(jobs))
+        answers: queue.Queue[tuple[_Worker, str | None]] = queue.Queue()
+        running: dict[_Worker, tuple[Job, float]] = {}
+
+        def tell(job: Job, records: list[Record] | None) -> None:
+            show(Event(job, records, list(running.values())))
+
+        def give(worker: _Worker) -> None:
+            job = waiting.pop()
+            running[worker] = (job, time.monotonic())
+            worker.send(self._order(job, places[job.dataset]))
+            tell(job, None)
+
+        with _workers(self.threads, answers) as start:
+            for _ in range(min(self.processes, len(jobs))):
+                give(start())
+            while running:
+                worker, answer = answers.get()
+                if worker not in running:
+                    continue  # the end of a process that was already accounted for
+                job, began = running.pop(worker)
+                place = places[job.dataset]
+                if answer is None:
+                    records = self._died(worker, job, place, time.monotonic() - began)
+                else:
+                    records = json.loads(answer)
+                place.records.append(records)
+                if all(record["status"] == "done" for record in records):
+                    checkpoint_of(job, place.checkpoints).unlink(missing_ok=True)  # a failed one may go on from there
+                tell(job, records)
+                if waiting:
+                    give(worker if answer is not None else start())
+
+    def _order(self, job: Job, place: Place) -> str:
+        checkpoint = checkpoint_of(job, place.checkpoints)
+        where = {"data": str(place.data), "features": place.features, "checkpoint": str(checkpoint)}
+        return json.dumps({"job": asdict(job), **where, "calibrate": self.calibrate})
+
+    def _died(self, worker: _Worker, job: Job, place: Place, seconds: float) -> list[Record]:
+        from firstsight.execution.run_job import failed
+
+        more = {"split": place.split, "features": place.features, "given": job.given, "tuned": job.tuned}
+        return [{**failed(cell, worker.last_words(), seconds), **more} for cell in job.key_records()]
+
+
+def checkpoint_of(job: Job, folder: Path) -> Path:
+    return folder / f"{job.fingerprint()}.safetensors"
+
+
+class _Worker:
+    def __init__(self, threads: int, answers: queue.Queue):
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed in stop)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "firstsight.execution.worker", str(threads)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env={**os.environ, **dict.fromkeys(_THREAD_LIMITS, str(threads))},
+            text=True,
+            encoding="utf-8",
+        )
+        threading.Thread(target=self._read, args=(answers,), daemon=True).start()
+
+    def _read(self, answers: queue.Queue) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            answers.put((self, line))
+        answers.put((self, None))
+
+    def send(self, order: str) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(order + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it has died; its reader tells
+
+    def last_words(self) -> str:
+        code = self._process.wait()
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+        hint = "; the machine may have run out of memory" if code == -9 else ""
+        said = f": {lines[-1].strip()}" if lines and code > 0 else ""
+        return f"The process that ran this cell {how}{said}{hint}."
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._errors.close()
+
+
+@contextmanager
+def _workers(threads: int, answers: queue.Queue) -> Iterator[Callable[[], _Worker]]:
+    started: list[_Worker] = []
+
+    def start() -> _Worker:
+        started.append(_Worker(threads, answers))
+        return started[-1]
+
+    try:
+        yield start
+    finally:
+        for worker in started:
+            worker.stop()

@@ -1,0 +1,111 @@
+"""A benchmark from start to end: judge everything first, then run what is missing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from firstsight.data import ZeroShotDataset
+from firstsight.errors import BadInput
+from firstsight.execution.plan import Job, longest_first, missing
+from firstsight.execution.runner import Event, Place, Runner, checkpoint_of
+from firstsight.execution.shared_data import features_hash, share
+from firstsight.records.storage import OtherRecords, Record, RecordFile, key_of
+
+CHECKPOINTS, DATA = ".checkpoints", ".data"  # hidden folders under RESULTS, for the time of a run
+
+
+@dataclass
+class Session:
+    """What is to be done in a folder of results, and what is there already."""
+
+    folder: Path
+    jobs: list[Job]  # those that are missing, longest first
+    there: list[Record]  # finished records of the plan's data sets that are not run again
+    places: dict[str, Place]
+    calibrate: bool = False
+
+    def run(self, processes: int, show: Callable[[Event], None]) -> None:
+        """Run the missing jobs; every finished cell is on the disk before the next is shown."""
+        # Fewer jobs than processes leave each of them more threads.
+        Runner(min(processes, len(self.jobs) or 1), self.calibrate).run(self.jobs, self.places, show)
+
+
+@contextmanager
+def prepare(
+    folder: Path,
+    datasets: list[ZeroShotDataset],
+    plans: dict[str, list[Job]],
+    calibrate: bool = False,
+    instead: str = "choose another --out, or remove those lines first",
+) -> Iterator[Session]:
+    """Compare a plan with the records of a folder; nothing is written before everything was judged.
+
+    `instead` is what to do where the folder holds something else.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{folder} is a file, and records go to a folder; choose another place.")
+    names = [dataset.name for dataset in datasets]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadInput(f"Two of the data sets are called {name!r}; benchmark them into two folders, one by one.")
+    files = {name: RecordFile(folder, name) for name in names}
+    features = {dataset.name: features_hash(dataset) for dataset in datasets}
+    there = {name: file.read() for name, file in files.items()}
+    try:
+        for dataset in datasets:
+            _refuse_other_data(there[dataset.name], dataset, features[dataset.name], files[dataset.name].path)
+        jobs = [job for n in names for job in longest_first(missing(plans[n], there[n], calibrate), there[n])]
+    except OtherRecords as found:
+        raise BadInput(f"{found}; {instead}.") from None
+    pending = {job.fingerprint() for job in jobs}
+    places: dict[str, Place] = {}
+    shared_features: dict[tuple, Path] = {}  # validation folds of a data set have its features in common
+    try:
+        for dataset in datasets:
+            name, shared = dataset.name, folder / DATA / files[dataset.name].path.stem
+            files[name].open()
+            checkpoints = folder / CHECKPOINTS / shared.name
+            for scratch in checkpoints.glob(".*"):
+                scratch.unlink()  # half of a checkpoint, when its process was killed
+            for job in plans[name]:  # a kill may come between a cell's last record and the end of its checkpoint
+                if job.fingerprint() not in pending:
+                    checkpoint_of(job, checkpoints).unlink(missing_ok=True)
+            places[name] = Place(files[name], shared, checkpoints, dataset.split_hash, features[name])
+            if any(job.dataset == name for job in jobs):
+                array = (dataset.features.ctypes.data, dataset.features.shape, dataset.features.strides)
+                share(dataset, shared, twin=shared_features.get(array))
+                shared_features.setdefault(array, shared)
+        again = {key_of(cell) for job in jobs for cell in job.key_records()}
+        known = [record for records in there.values() for record in records if key_of(record) not in again]
+        done = [record for record in known if record["status"] == "done"]
+        yield Session(folder, jobs, done, places, calibrate)
+    finally:
+        for file in files.values():
+            file.close()
+        for place in places.values():
+            shutil.rmtree(place.data, ignore_errors=True)
+            # A checkpoint that is left belongs to a cell that is still to be finished.
+            remove_if_empty(place.checkpoints)
+        remove_if_empty(folder / CHECKPOINTS)
+        remove_if_empty(folder / DATA)
+
+
+def _refuse_other_data(records: list[Record], dataset: ZeroShotDataset, features: str, path: Path) -> None:
+    for record in records:
+        if record["split"] != dataset.split_hash:
+            raise OtherRecords(
+                f"{path} holds records of another split that is also called {dataset.name!r} ({record['split']}, and "
+                f"this one is {dataset.split_hash})"
+            )
+        if record.get("features", features) != features:
+            raise OtherRecords(f"{path} holds records of {dataset.name!r} with other features or descriptions")
+
+
+def remove_if_empty(folder: Path) -> None:
+    """A hidden folder that has served its time."""
+    with suppress(OSError):  # not there, or another benchmark uses it
+        folder.rmdir()

@@ -1,0 +1,51 @@
+"""A data set that several processes read without each holding a copy: its features as a mapped file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+
+from firstsight.data import ZeroShotDataset
+from firstsight.files import write_atomically
+
+_FEATURES = "features.npy"
+_ARRAYS = ("labels", "description_matrix", "train", "test_seen", "test_unseen")
+
+
+def share(dataset: ZeroShotDataset, folder: Path, twin: Path | None = None) -> None:
+    """Write what a fit needs of a data set; `twin` holds one with the same features, which need no second copy."""
+    if twin is None or not _linked(twin / _FEATURES, folder / _FEATURES):
+        write_atomically(folder / _FEATURES, lambda path: np.save(path, dataset.features))
+    arrays = {name: getattr(dataset, name) for name in _ARRAYS}
+    write_atomically(folder / "arrays.npz", lambda path: np.savez(path, **arrays))
+    names = {"name": dataset.name, "class_names": dataset.class_names, "attribute_names": dataset.attribute_names}
+    write_atomically(folder / "names.json", json.dumps(names, ensure_ascii=False))
+
+
+def open_shared(folder: Path) -> ZeroShotDataset:
+    """The data set that `share` wrote; its features stay on the disk until they are read."""
+    names = json.loads((folder / "names.json").read_text(encoding="utf-8"))
+    features = np.load(folder / _FEATURES, mmap_mode="r")
+    with np.load(folder / "arrays.npz") as arrays:
+        return ZeroShotDataset(features=features, **names, **{name: arrays[name] for name in _ARRAYS})
+
+
+def features_hash(dataset: ZeroShotDataset) -> str:
+    """16 hexadecimal digits of the features and descriptions: the split hash says nothing about them."""
+    digest = hashlib.sha256(str(dataset.features.shape).encode())
+    for array in (dataset.features, dataset.description_matrix):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()[:16]
+
+
+def _linked(there: Path, here: Path) -> bool:
+    try:
+        here.parent.mkdir(parents=True, exist_ok=True)
+        here.unlink(missing_ok=True)
+        here.hardlink_to(there)
+    except OSError:  # a file system without such links
+        return False
+    return True

@@ -1,0 +1,130 @@
+"""The model card: a README.md in the model's folder, written from what `model.json` says and nothing else."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from firstsight.methods import ZeroShotClassifier
+
+NAMES_SHOWN = 30
+
+
+def model_card(model: ZeroShotClassifier, about: dict[str, Any]) -> str:
+    """What the model is, which classes it knows, how it was made, what to expect of it, and how to use it."""
+    facts = about.get("facts") or {}
+    parts = [
+        f"# {escape(about['method'])} model",
+        _what(model, facts),
+        "## Classes\n\n" + _classes(model),
+        "## How it was made\n\n" + _making(about, facts),
+        "## What to expect\n\n" + _expectations(model, about.get("calibration"), facts),
+        "## How to use it\n\n" + _use(facts),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def escape(value: Any) -> str:
+    """Text that Markdown shows as it is: no markup, no HTML, one line."""
+    text = " ".join(str(value).split())
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_{}\[\]|~$]|(?<=:)//)", r"\\\1", text)
+
+
+def _what(model: ZeroShotClassifier, facts: dict[str, Any]) -> str:
+    source = facts.get("backbone")
+    rows = f"{model.n_features_in_} features per sample"
+    if isinstance(source, dict) and source.get("name"):
+        rows = f"pictures, by way of the {model.n_features_in_} features of the backbone {escape(source['name'])}"
+    return (
+        f"A zero-shot classifier for {rows}. It also names classes that it had no labelled sample of, from "
+        f"descriptions of {model.descriptions_.shape[1]} numbers per class. "
+        f"Method: {escape(type(model).reference or type(model).__name__)}."
+    )
+
+
+def _classes(model: ZeroShotClassifier) -> str:
+    return "\n".join(
+        f"- {len(names)} {what}: {_list(names.tolist())}" if len(names) else f"- no {what}"
+        for what, names in (
+            ("with labelled training samples (seen)", model.seen_classes_),
+            ("known by their description alone (unseen)", model.unseen_classes_),
+        )
+    )
+
+
+def _list(names: list) -> str:
+    shown = ", ".join(escape(name) for name in names[:NAMES_SHOWN])
+    return shown + (f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else "")
+
+
+def _making(about: dict[str, Any], facts: dict[str, Any]) -> str:
+    source = facts.get("backbone")
+    if isinstance(source, dict):  # where it lies on one machine is nobody else's business
+        source = _pairs({name: value for name, value in source.items() if name != "path"})
+    lines = [
+        ("data set", facts.get("dataset")),
+        ("hash of classes, labels and parts", facts.get("split")),
+        ("hash of the features", facts.get("features")),
+        ("backbone", source),
+        ("seed", facts.get("seed")),
+        ("parameters", _pairs(facts.get("parameters") or about["parameters"])),
+        ("seconds", facts.get("seconds")),
+        ("versions", _pairs({"firstsight": about["firstsight"], **about.get("versions", {})})),
+    ]
+    return "\n".join(f"- {name}: {escape(value)}" for name, value in lines if value not in (None, ""))
+
+
+def _pairs(values: dict[str, Any]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in values.items())
+
+
+def _expectations(model: ZeroShotClassifier, calibration: dict[str, Any] | None, facts: dict[str, Any]) -> str:
+    lines = []
+    evaluation = facts.get("evaluation")
+    if isinstance(evaluation, dict) and evaluation:
+        lines.append(f"- evaluation on test rows: {escape(_pairs(evaluation))}")
+    if calibration is None:
+        lines.append(
+            "- No estimate was made: how often it is right on unseen classes, and how sure it may be, is unknown."
+        )
+    else:
+        estimate, unseen = calibration["estimate"], calibration["scales"].get("unseen", {})
+        k = calibration["held_out_classes"]
+        lines.append(
+            f"- Measured on classes held out of training ({calibration['n_folds']} times {k} classes, fitted on the "
+            f"other {calibration['training_classes']}): {_percent(estimate['t1'])} of their samples are named right "
+            f"among these {k} (chance: {_percent(1 / k)}), mean over classes."
+        )
+        if "h" in estimate:
+            lines.append(
+                f"- Among seen and unseen classes together: {_percent(estimate['ts'])} right for unseen, "
+                f"{_percent(estimate['tr'])} for seen classes (harmonic mean {_percent(estimate['h'])})."
+            )
+        if unseen.get("ece") is not None:
+            lines.append(
+                f"- Confidence among unseen classes was off by {_percent(unseen['ece'])} on average (expected "
+                "calibration error, 15 bins, folds that took no part in the fit)."
+            )
+    lines.append(
+        "- Limits: descriptions decide; classes with (nearly) the same description cannot be told apart, and samples "
+        "from another source than the training samples may be named worse than this."
+    )
+    if type(model).extra_supervision:
+        lines.append(f"- Extra supervision: {escape(type(model).extra_supervision)}.")
+    return "\n".join(lines)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _use(facts: dict[str, Any]) -> str:
+    rows = "pictures/" if facts.get("backbone") else "features.npz"
+    return (
+        "```sh\n"
+        f"firstsight predict THIS_FOLDER {rows} --top 5 --json answers.json\n"
+        "firstsight classes add THIS_FOLDER new.csv   # no retraining\n"
+        "```\n\n"
+        '```python\nimport firstsight\n\nmodel = firstsight.load("THIS_FOLDER")\nmodel.predict(X)\n```'
+    )

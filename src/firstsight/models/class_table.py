@@ -1,0 +1,157 @@
+"""Adding, changing and removing classes of a fitted model: a class is a row of its table, so nothing is retrained."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from firstsight.errors import BadInput, UnknownName
+from firstsight.methods import ZeroShotClassifier
+
+# A removed class leaves its place and its training codes behind, so that adding it back restores the model exactly:
+# some methods treat a class that they had rows of differently. Rows of [label, place, seen code, unseen code].
+_REMOVED = "removed_classes_"
+
+
+def add_classes(model: ZeroShotClassifier, table: pd.DataFrame, replace: bool = False) -> ZeroShotClassifier:
+    """A model that also knows the classes of `table` (indexed by class, described like the others).
+
+    With `replace`, a class that the model has already gets the new description; without, it is refused. The model
+    that was given stays as it is; both share their weights.
+    """
+    labels, A, _ = _checked(model, table)
+    known = {label: place for place, label in enumerate(model.classes_.tolist())}
+    places = [known.get(label, -1) for label in labels.tolist()]
+    there = [label for label, place in zip(labels.tolist(), places, strict=True) if place >= 0]
+    if there and not replace:
+        raise BadInput(
+            f"The model has class {there[0]!r}"
+            + (f" and {len(there) - 1} more of these" if len(there) > 1 else "")
+            + " already; give --replace (replace=True) to change descriptions, or other names."
+        )
+    changed = copy.copy(model)
+    changed.descriptions_ = model.descriptions_.copy()
+    old = [row for row, place in enumerate(places) if place >= 0]
+    changed.descriptions_[[places[row] for row in old]] = A[old]
+    new = np.array([row for row, place in enumerate(places) if place < 0], dtype=int)
+    return _insert(changed, labels[new], A[new]) if len(new) else changed
+
+
+def remove_classes(model: ZeroShotClassifier, names: Sequence[Any]) -> ZeroShotClassifier:
+    """A model that cannot answer with these classes any more, seen or unseen; the one given stays as it is."""
+    known = {label: place for place, label in enumerate(model.classes_.tolist())}
+    for name in names:
+        if name not in known:
+            raise UnknownName("class", str(name), map(str, known))
+    places = sorted({known[name] for name in names})
+    if len(places) == len(known):
+        raise BadInput("These are all classes of the model; leave at least one to answer with.")
+    keep = np.delete(np.arange(len(known)), places)
+    changed = copy.copy(model)
+    unseen_code = getattr(model, "unseen_code_", np.full(len(known), -1))
+    gone = [[model.classes_[p].item(), p, int(model.seen_code_[p]), int(unseen_code[p])] for p in places]
+    setattr(changed, _REMOVED, [*getattr(model, _REMOVED, []), *gone])
+    for name in ("classes_", "descriptions_", "seen_code_", "unseen_code_"):
+        if hasattr(model, name):
+            setattr(changed, name, getattr(model, name)[keep])
+    moved = np.full(len(known) + 1, -1)  # the last place answers for −1, "a class that is gone"
+    moved[keep] = np.arange(len(keep))
+    return _renumber_pool(changed, moved)
+
+
+def align_attributes(table: pd.DataFrame, attributes: Sequence[str] | None) -> pd.DataFrame:
+    """The table's columns in the order of a model's attribute names; refused where the names differ."""
+    columns = [str(column) for column in table.columns]
+    if not attributes or columns == list(attributes) or _numbered(columns):
+        return table
+    missing, foreign = _difference(attributes, columns), _difference(columns, attributes)
+    if missing or foreign:
+        said = [f"lacks {_some(missing)}"] * bool(missing) + [f"has {_some(foreign)} besides"] * bool(foreign)
+        raise BadInput(
+            f"The model's classes are described by {len(attributes)} attributes; the table {' and '.join(said)}: "
+            "describe new classes by the same attributes."
+        )
+    return table.set_axis(columns, axis="columns")[list(attributes)]
+
+
+def as_labels(model: ZeroShotClassifier, names: Iterable[Any]) -> list:
+    """Names from a file or a command line as the model's own labels: whole numbers if its classes are numbered."""
+    names = list(names)
+    if model.classes_.dtype.kind not in "iu":
+        return [str(name) for name in names]
+    try:
+        return [int(name) for name in names]
+    except ValueError:
+        stranger = next(name for name in names if not str(name).strip().lstrip("-").isdigit())
+        raise BadInput(
+            f"The classes of this model are numbers, and {str(stranger)!r} is none; call classes by numbers."
+        ) from None
+
+
+def _checked(model: ZeroShotClassifier, table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    if not isinstance(table, pd.DataFrame):
+        raise BadInput(f"Classes must come as a DataFrame indexed by class, but got {type(table).__name__}.")
+    if len(table) == 0:
+        raise BadInput("The table of classes has no rows; give one row per class.")
+    table = table.set_axis(pd.Index(as_labels(model, table.index)), axis="index")
+    missing = table.isna()
+    if missing.to_numpy().any():
+        row, column = np.argwhere(missing.to_numpy())[0]
+        raise BadInput(
+            f"Class {table.index[row]!r} has no value (NaN) for attribute {table.columns[column]!r}; fill it in: every "
+            "class needs every attribute."
+        )
+    return model._candidates(table)  # every check that a prediction with these classes would make
+
+
+def _insert(model: ZeroShotClassifier, labels: np.ndarray, A: np.ndarray) -> ZeroShotClassifier:
+    removed = {label: rest for label, *rest in getattr(model, _REMOVED, [])}
+    back = [(removed[label], row) for row, label in enumerate(labels.tolist()) if label in removed]
+    fresh = [row for row, label in enumerate(labels.tolist()) if label not in removed]
+    columns = {
+        "classes_": labels,
+        "descriptions_": A,
+        "seen_code_": np.full(len(labels), -1),
+        "unseen_code_": np.full(len(labels), -1),
+    }
+    order = list(range(len(model.classes_)))  # places in the old table; ~row for a row of the new one
+    order += [~row for row in fresh]
+    for (place, seen, unseen), row in sorted(back):
+        order.insert(min(place, len(order)), ~row)
+        columns["seen_code_"][row], columns["unseen_code_"][row] = seen, unseen
+    places = np.array(order)
+    size = len(model.classes_)
+    take = np.where(places >= 0, places, size + ~places)
+    for name, new in columns.items():
+        if hasattr(model, name):
+            setattr(model, name, np.concatenate([getattr(model, name), new])[take])
+    if back:
+        came = {labels[row].item() for _, row in back}
+        setattr(model, _REMOVED, [row for row in getattr(model, _REMOVED) if row[0] not in came])
+    moved = np.full(size + 1, -1)
+    moved[places[places >= 0]] = np.flatnonzero(places >= 0)
+    return _renumber_pool(model, moved)
+
+
+def _renumber_pool(model: ZeroShotClassifier, moved: np.ndarray) -> ZeroShotClassifier:
+    """What a transductive fit remembers of its pool are places in the table, which have moved."""
+    if hasattr(model, "pool_predictions_"):
+        model.pool_predictions_ = moved[model.pool_predictions_]
+    return model
+
+
+def _numbered(columns: list[str]) -> bool:
+    return columns == [str(number) for number in range(len(columns))]
+
+
+def _difference(some: Sequence[str], others: Sequence[str]) -> list[str]:
+    there = set(others)
+    return [name for name in some if name not in there]
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,1 @@
+"""Choosing parameters on validation classes, cut from the training rows alone."""

@@ -1,0 +1,78 @@
+"""Trials of parameters on validation folds: every fit is a job of the benchmark's runner, parallel and safe to kill."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from firstsight.data import ZeroShotDataset
+from firstsight.execution.plan import make_plan
+from firstsight.execution.runner import Event
+from firstsight.execution.session import CHECKPOINTS, DATA, prepare, remove_if_empty
+from firstsight.records.storage import Record, key_of, read_records
+from firstsight.tuning.candidates import FIGURE, Candidate
+
+STUDY = "tune"
+
+
+@dataclass(frozen=True)
+class Trials:
+    """A search's fits, whose records are kept in `folder`: what is there already is not fitted again."""
+
+    folder: Path
+    folds: list[ZeroShotDataset]
+    method: str  # its command-line word
+    objectives: list[str]
+    fixed: dict[str, Any]  # parameters that are not searched
+    seed: int
+    processes: int
+    tell: Callable[[list[Record]], None] = lambda records: None  # hears of every fit that has ended
+
+    def score(self, candidates: list[dict[str, Any]]) -> list[Candidate]:
+        """Fit with each candidate on every fold's training rows and judge it on the classes that the fold holds out.
+
+        One fit of an inductive method serves both objectives; a transductive one is fitted for each.
+        """
+        given = {self.method: self.fixed}
+        plans = {
+            fold.name: [
+                replace(job, seed=self.seed)
+                for job in make_plan(
+                    fold.name, [self.method], self.objectives, given=given, study=STUDY, variants=candidates
+                )
+            ]
+            for fold in self.folds
+        }
+        instead = f"those are trials of another search: remove {self.folder} to start anew"
+        with prepare(self.folder, self.folds, plans, instead=instead) as session:
+            session.run(self.processes, self._show)
+        found = {key_of(record): record for record in read_records(self.folder)}
+        return [self._candidate(parameters, found) for parameters in candidates]
+
+    def forget(self) -> None:
+        """Remove what a search has left in the folder, and the folder if nothing else is in it."""
+        for path in self.folder.glob("*.jsonl"):
+            if all(record["study"] == STUDY for record in read_records(path)):
+                path.unlink()
+        for hidden in (CHECKPOINTS, DATA):
+            shutil.rmtree(self.folder / hidden, ignore_errors=True)
+        remove_if_empty(self.folder)
+
+    def _show(self, event: Event) -> None:
+        if event.records is not None:
+            self.tell(event.records)
+
+    def _candidate(self, parameters: dict[str, Any], found: dict[Any, Record]) -> Candidate:
+        cell = {"method": self.method, "seed": self.seed, "variant": parameters, "study": STUDY}
+        cells = [
+            [found[key_of({**cell, "dataset": fold.name, "setting": objective})] for fold in self.folds]
+            for objective in self.objectives
+        ]
+        errors = [record["error"] for records in cells for record in records if record["status"] == "failed"]
+        if errors:
+            return Candidate(parameters, {}, errors[0])
+        figures = zip(self.objectives, cells, strict=True)
+        return Candidate(parameters, {o: [record[FIGURE[o]] for record in records] for o, records in figures})

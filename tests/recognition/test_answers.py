@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from firstsight.errors import BadInput
+from firstsight.models.model_folder import Saved
+from firstsight.recognition import answer
+from firstsight.recognition.answers import NONE_OF_THESE
+
+
+def test_answers_are_the_methods_own_in_the_order_of_their_scores(calibrated, small):
+    X = small.features[small.test_unseen]
+    for classes in (None, list(small.unseen_classes), small.descriptions.iloc[4:9]):
+        found = answer(calibrated, X, classes, top=3)
+        np.testing.assert_array_equal(found.classes[:, 0], calibrated.model.predict(X, classes=classes))
+        assert (np.diff(found.scores) <= 0).all()
+        assert (np.diff(found.confidence) <= 0).all()
+        assert (found.confidence.sum(axis=1) <= 1 + 1e-9).all()
+    assert answer(calibrated, X, small.class_names[:2], top=9).classes.shape == (120, 2)
+
+
+def test_seen_classes_are_held_back_only_when_asked(calibrated, small):
+    X = small.features[np.concatenate([small.test_seen, small.test_unseen])]
+    own, shifted = (answer(calibrated, X, shift_seen=asked).classes[:, 0] for asked in (False, True))
+    shift = calibrated.calibration.seen_shift * calibrated.calibration.spread
+    assert shift > 0
+    scores = calibrated.model.decision_function(X) - shift * (calibrated.model.seen_code_ >= 0)
+    np.testing.assert_array_equal(shifted, calibrated.model.classes_[scores.argmax(axis=1)])
+    assert np.isin(shifted, small.unseen_classes).mean() > np.isin(own, small.unseen_classes).mean()
+
+
+def test_rows_that_no_candidate_suits_are_none_of_these_more_often_than_others(calibrated, small):
+    X, y = small.part("test_unseen")
+    with_own, without = small.unseen_classes[:5], small.unseen_classes[5:]
+    theirs = np.isin(y, with_own)
+    kept = answer(calibrated, X[theirs], with_own, reject_share=0.1)
+    lost = answer(calibrated, X[theirs], without, reject_share=0.1)
+    assert kept.rejected.mean() < 0.35
+    assert lost.rejected.mean() > kept.rejected.mean() + 0.1
+    none = answer(calibrated, X, with_own, reject_share=0.0)
+    assert none.rejected.mean() < 0.05
+    entries = lost.as_json([f"{row}.jpg" for row in range(len(lost.classes))])
+    for entry, gone in zip(entries, lost.rejected, strict=True):
+        assert entry["rejected"] == gone
+        assert (entry["class"] == NONE_OF_THESE) == gone
+        assert (entry["confidence"] is None) == gone
+        assert entry["top"][0]["class"] in without  # what it would have been
+
+
+def test_without_a_calibration_confidence_is_unknown_rather_than_made_up(calibrated, small):
+    bare = Saved(calibrated.model, calibrated.about, None)
+    found = answer(bare, small.features[:4], top=2)
+    assert found.confidence is None
+    assert all(entry["confidence"] is None for entry in found.as_json([0, 1, 2, 3]))
+    with pytest.raises(BadInput, match=r'"none of these" needs numbers.*--calibrate'):
+        answer(bare, small.features[:4], reject_share=0.05)
+    with pytest.raises(BadInput, match=r"Shifting seen classes needs numbers"):
+        answer(bare, small.features[:4], shift_seen=True)
+
+
+def test_reasons_name_the_attributes_and_the_runner_up(calibrated, small):
+    X = small.features[small.test_unseen][:5]
+    done = []
+    found = answer(calibrated, X, top=2, why=True, progress=lambda n, total: done.append((n, total)))
+    assert done == [(n, 5) for n in range(1, 6)]
+    for why, classes, scores in zip(found.why, found.classes, found.scores, strict=True):
+        assert why["instead_of"] == classes[1]
+        assert why["lead"] == pytest.approx(float(scores[0] - scores[1]))
+        assert {one["attribute"] for side in ("for", "against") for one in why[side]} <= set(small.attribute_names)
+        assert why["for"], "a winner has something that speaks for it"
+        assert abs(why["rest"]) < 1e-4
+    with pytest.raises(BadInput, match="at least two candidates"):
+        answer(calibrated, X, [small.class_names[0]], why=True)
