@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -46,6 +47,16 @@ def write_atomically(path: str | Path, content: str | bytes | Callable[[Path], o
             temporary.write_text(content, encoding="utf-8", newline="\n")  # the same bytes on every system
         else:
             temporary.write_bytes(content)
+
+
+def leftovers(folder: str | Path, of: str | None = None) -> list[Path]:
+    """Files that writes which were killed have left in a folder (those of the file `of` alone, if it is given).
+
+    Only what has the very form of `atomic_path`'s names: an editor's swap file is somebody else's.
+    """
+    form = re.compile(rf"\.({'.+' if of is None else re.escape(of)})\.[a-z0-9_]{{8}}(\.[^.]*)?")
+    found = [(path, form.fullmatch(path.name)) for path in sorted(Path(folder).glob(".*"))]
+    return [path for path, name in found if name and (name[2] or "") == Path(name[1]).suffix and path.is_file()]
 
 
 def cache_folder() -> Path:
