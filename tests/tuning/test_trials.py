@@ -117,11 +117,11 @@ def test_a_trial_cannot_touch_test_rows_or_unseen_descriptions(small, quick, met
         (found,) = run_job(Job(dataset.name, method, (objective,), 0, quick.get(method, {})), dataset, "f")
         return found
 
-    assert record(_poisoned(small))["status"] == "failed"  # the poison works: an ordinary cell meets it
+    assert record(_poisoned(small)).status == "failed"  # the poison works: an ordinary cell meets it
     clean, poisoned = (record(data.validation_folds(1)[0]) for data in (small, _poisoned(small)))
     figures = ("t1", "ts", "tr", "h", "per_class")
-    assert poisoned["status"] == "done"
-    assert {name: poisoned[name] for name in figures} == {name: clean[name] for name in figures}
+    assert poisoned.status == "done"
+    assert [getattr(poisoned, name) for name in figures] == [getattr(clean, name) for name in figures]
 
 
 def test_labels_of_test_rows_do_not_reach_the_folds(small):

@@ -13,7 +13,8 @@ from firstsight.errors import BadInput
 from firstsight.execution.plan import Job, longest_first, missing
 from firstsight.execution.runner import Event, Place, Runner, checkpoint_of
 from firstsight.execution.shared_data import share
-from firstsight.records.storage import OtherRecords, Record, RecordFile, key_of
+from firstsight.records.schema import Record, key_of
+from firstsight.records.storage import OtherRecords, RecordFile
 
 CHECKPOINTS, DATA = ".checkpoints", ".data"  # hidden folders under RESULTS, for the time of a run
 
@@ -79,9 +80,9 @@ def prepare(
                 array = (dataset.features.ctypes.data, dataset.features.shape, dataset.features.strides)
                 share(dataset, shared, twin=shared_features.get(array))
                 shared_features.setdefault(array, shared)
-        again = {key_of(cell) for job in jobs for cell in job.key_records()}
+        again = {key_of(cell) for job in jobs for cell in job.cells()}
         known = [record for records in there.values() for record in records if key_of(record) not in again]
-        done = [record for record in known if record["status"] == "done"]
+        done = [record for record in known if record.status == "done"]
         yield Session(folder, jobs, done, places, calibrate)
     finally:
         for file in files.values():
@@ -96,12 +97,12 @@ def prepare(
 
 def _refuse_other_data(records: list[Record], dataset: ZeroShotDataset, features: str, path: Path) -> None:
     for record in records:
-        if record["split"] != dataset.split_hash:
+        if record.split != dataset.split_hash:
             raise OtherRecords(
-                f"{path} holds records of another split that is also called {dataset.name!r} ({record['split']}, and "
+                f"{path} holds records of another split that is also called {dataset.name!r} ({record.split}, and "
                 f"this one is {dataset.split_hash})"
             )
-        if record.get("features", features) != features:
+        if (record.features or features) != features:
             raise OtherRecords(f"{path} holds records of {dataset.name!r} with other features or descriptions")
 
 
