@@ -101,7 +101,7 @@ class Allowance:
     """How many bytes one file may unpack to: 100 times its size, and 64 MiB whatever its size.
 
     Compressed features of doubles unpack to two to four times the file, ones and zeros kept as doubles to fifty times;
-    a thousand times, which deflate reaches on a single repeated byte, is an attack or a mistake. Everything is asked for
+    a thousand times, which deflate reaches on one repeated byte, is an attack or a mistake. Everything is asked for
     before it is read, and what was granted is never given back.
     """
 
