@@ -93,3 +93,11 @@ class ConSE(ZeroShotClassifier):
             np.put_along_axis(P, others, 0, axis=1)
         # The cosine does not feel the sum of probabilities, so the mixture need not be divided by it.
         return scale("unit", {}, P @ self.seen_descriptions_) @ E.T  # (n, k)
+
+    def _export_scores(self, graph, X, A):
+        P = graph("Softmax", graph.linear(X, self.weights_.T, self.intercepts_), axis=1)
+        if self.top < len(self.seen_descriptions_):
+            likeliest = graph("TopK", P, graph.constant([self.top], np.int64), outputs=2)
+            least = graph("ReduceMin", likeliest, axes=[1], keepdims=1)
+            P = graph("Where", graph("Less", P, least), graph.constant(0.0), P)
+        return graph.products(graph.unit(graph("MatMul", P, graph.constant(self.seen_descriptions_))), graph.unit(A))

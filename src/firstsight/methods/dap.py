@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from firstsight.methods.base import ZeroShotClassifier
-from firstsight.methods.parts.attribute_patterns import binarise, pattern_scores
+from firstsight.methods.parts.attribute_patterns import binarise, export_pattern_scores, pattern_scores
 from firstsight.methods.parts.linear_models import fit_linear, logistic
 
 
@@ -91,3 +91,8 @@ class DAP(ZeroShotClassifier):
         Z = X @ self.weights_ + self.intercepts_  # (n, a)
         log_yes, log_no = -np.logaddexp(0, -Z), -np.logaddexp(0, Z)  # log p and log(1 − p) without rounding to 0
         return pattern_scores(log_yes, log_no, self.priors_, E)  # (n, k)
+
+    def _export_scores(self, graph, X, A):
+        Z = graph.linear(X, self.weights_.T, self.intercepts_)
+        log_yes, log_no = (graph("Neg", graph("Softplus", z)) for z in (graph("Neg", Z), Z))
+        return export_pattern_scores(graph, log_yes, log_no, self.priors_, A, self.thresholds_)

@@ -233,6 +233,10 @@ class DeepEmbedding(ZeroShotClassifier):
     def _scores(self, X, E, seen):
         return self._net().squared_distances(as_tensor(X), E).neg_().numpy()
 
+    def _export_scores(self, graph, X, A):
+        visual = graph.linear(X, self.weights_["visual.weight"], self.weights_["visual.bias"])
+        return graph.closeness(graph("Relu", visual), graph("Relu", graph.two_layers(A, self.weights_, "semantic")))
+
     def _settings(self, n_rows: int) -> dict[str, Any]:
         """Every parameter that a preset knows: as given, else as the preset says."""
         given = self.get_params()

@@ -149,3 +149,7 @@ class DEM(ZeroShotClassifier):
 
     def _scores(self, X, E, seen):
         return -euclidean_distances(X, E, squared=True)
+
+    def _export_scores(self, graph, X, A):
+        embedded = graph("Relu", graph.two_layers(A, self.weights_, "embed"))
+        return graph.closeness(X, graph("Add", embedded, graph.constant(self.floor_)))

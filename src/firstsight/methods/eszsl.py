@@ -94,3 +94,6 @@ class ESZSL(ZeroShotClassifier):
 
     def _scores(self, X, E, seen):
         return X @ E.T  # (n, k)
+
+    def _export_scores(self, graph, X, A):
+        return graph.bilinear(X, self.weights_, A)

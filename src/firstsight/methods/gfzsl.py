@@ -130,6 +130,24 @@ class GFZSL(ZeroShotClassifier):
         distances = rows**2 @ precisions.T - 2 * rows @ (means * precisions).T + (means**2 * precisions).sum(axis=1)
         return -(distances + log_variances.sum(axis=1)) / 2  # (n, k)
 
+    def _export_scores(self, graph, X, A):
+        if self.seen_gaussians != "regressed":
+            raise NotImplementedError('with seen_gaussians="estimated" it asks whether a class was seen')
+        rows = graph("Sub", graph.double(X), graph.double(self.centre_[0]))
+        kernel = graph("Add", graph.products(graph.double(A), graph.double(self.seen_descriptions_)), graph.double(1.0))
+        K = graph("Mul", kernel, kernel)  # (k, seen)
+        means = graph("MatMul", K, graph.double(self.mean_weights_))  # from the centre
+        log_variances = graph(
+            "Add", graph("MatMul", K, graph.double(self.variance_weights_)), graph.double(self.centre_[1])
+        )
+        precisions = graph("Exp", graph("Neg", log_variances))
+        weighted = graph("Mul", means, precisions)
+        of_rows = graph.products(graph("Mul", rows, rows), precisions)
+        crossed = graph.products(rows, weighted)
+        of_classes = graph.row_sums(graph("Add", graph("Mul", means, weighted), log_variances))  # (k, 1)
+        total = graph("Add", graph("Sub", of_rows, graph("Add", crossed, crossed)), graph.transposed(of_classes))
+        return graph.single(graph("Mul", total, graph.double(-0.5)))
+
 
 def _kernel(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     return (1.0 + A.astype(np.float64) @ B.T) ** 2

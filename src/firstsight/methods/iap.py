@@ -10,7 +10,7 @@ from scipy.special import softmax
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from firstsight.methods.base import ZeroShotClassifier
-from firstsight.methods.parts.attribute_patterns import binarise, pattern_scores
+from firstsight.methods.parts.attribute_patterns import binarise, export_pattern_scores, pattern_scores
 from firstsight.methods.parts.linear_models import cross_entropy, fit_linear
 
 # Probabilities below this count as this: one attribute that no likely seen class has must not outweigh all others.
@@ -97,3 +97,9 @@ class IAP(ZeroShotClassifier):
         # p and 1 − p are both sums of small numbers; the subtraction would lose the smallest.
         log_yes, log_no = (np.log(np.maximum(P @ has, FLOOR)) for has in (self.patterns_, 1 - self.patterns_))
         return pattern_scores(log_yes, log_no, self.priors_, E)  # (n, k)
+
+    def _export_scores(self, graph, X, A):
+        P = graph("Softmax", graph.linear(X, self.weights_.T, self.intercepts_), axis=1)
+        has = (graph("MatMul", P, graph.constant(pattern)) for pattern in (self.patterns_, 1 - self.patterns_))
+        log_yes, log_no = (graph("Log", graph("Max", share, graph.constant(FLOOR))) for share in has)
+        return export_pattern_scores(graph, log_yes, log_no, self.priors_, A, self.thresholds_)

@@ -145,6 +145,9 @@ class LatEm(ZeroShotClassifier):
             np.maximum(scores, X @ embedded, out=scores)
         return scores
 
+    def _export_scores(self, graph, X, A):
+        return graph("Max", *(graph.bilinear(X, W, A) for W in self.weights_))
+
 
 def best_map(mapped: Tensor, A: Tensor) -> Tensor:
     """max_k of the mapped rows (b, K, a) times the description (b, a) that goes with each row."""

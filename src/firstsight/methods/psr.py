@@ -179,6 +179,9 @@ class PSR(ZeroShotClassifier):
     def _scores(self, X, E, seen):
         return -euclidean_distances(X, E, squared=True)
 
+    def _export_scores(self, graph, X, A):
+        return graph.closeness(X, graph.two_layers(A, self.weights_, "encode"))
+
 
 def relation_loss(cosine, similar, threshold):
     """Mean over pairs of what a visual cosine lacks (similar classes) or has too much of (dissimilar ones)."""

@@ -158,6 +158,9 @@ class QFSL(TransductiveClassifier):
     def _scores(self, X, E, seen):
         return X @ E[0] + E[1]  # (n, k)
 
+    def _export_scores(self, graph, X, A):
+        return graph.products(graph.linear(X, self.weights_["weight"].T, self.weights_["bias"]), A)
+
 
 def unseen_loss(logits: Tensor, n_seen: int) -> Tensor:
     """Mean over rows of −log Σ_{c unseen} p_c; the seen classes have the first n_seen columns."""

@@ -202,6 +202,15 @@ class RN(ZeroShotClassifier):
                 scores[part] = relation_logits(weights, of_row[part[0]], E[part[1]])
         return scores.numpy()
 
+    def _export_scores(self, graph, X, A):
+        enlarged = graph("Mul", A, graph.constant(self.gain_))
+        embedded = graph("Relu", graph.two_layers(enlarged, self.weights_, "attribute"))
+        of_class = graph("MatMul", embedded, graph.constant(self.weights_["relation.description"].T))  # (k, h)
+        of_row = graph.linear(X, self.weights_["relation.feature"], self.weights_["relation.bias"])  # (n, h)
+        pairs = graph("Add", graph("Unsqueeze", of_row, graph.constant([1], np.int64)), of_class)  # (n, k, h)
+        logits = graph.linear(graph("Relu", pairs), self.weights_["output.weight"], self.weights_["output.bias"])
+        return graph("Squeeze", logits, graph.constant([2], np.int64))
+
     def _weights(self) -> dict[str, torch.Tensor]:
         return {name: as_tensor(weight) for name, weight in self.weights_.items()}
 

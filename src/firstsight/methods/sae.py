@@ -100,6 +100,11 @@ class SAE(ZeroShotClassifier):
         rows = X @ self.weights_.T if self.direction == "semantic" else X
         return _unit(rows) @ E.T  # (n, k)
 
+    def _export_scores(self, graph, X, A):
+        if self.direction == "semantic":
+            return graph.products(graph.unit(graph("MatMul", X, graph.constant(self.weights_.T))), graph.unit(A))
+        return graph.products(graph.unit(X), graph.unit(graph("MatMul", A, graph.constant(self.weights_))))
+
 
 def _unit(rows: np.ndarray) -> np.ndarray:
     return scale("unit", {}, rows)

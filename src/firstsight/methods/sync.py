@@ -97,6 +97,15 @@ class SynC(ZeroShotClassifier):
     def _scores(self, X, E, seen):
         return X @ E[:, :-1].T + E[:, -1]  # (n, k)
 
+    def _export_scores(self, graph, X, A):
+        near = graph.closeness(graph.double(A), graph.double(self.seen_descriptions_))
+        width = graph.double((self.median_distance_ * self.kernel_width) ** 2)
+        similar = graph("Softmax", graph("Div", near, width), axis=1)  # (k, phantoms)
+        W, b = (
+            graph.single(graph("MatMul", similar, graph.double(part))) for part in np.split(self.phantoms_, [-1], 1)
+        )
+        return graph("Add", graph.products(X, W), graph.transposed(b))
+
     def _similarities(self, A: np.ndarray) -> np.ndarray:
         """S_sim: how much each phantom has to say about each row of A; every row sums to one."""
         distances = cdist(A, self.seen_descriptions_) / self.median_distance_

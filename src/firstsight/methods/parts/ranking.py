@@ -68,6 +68,9 @@ class BilinearRanking(ZeroShotClassifier):
     def _scores(self, X, E, seen):
         return X @ E  # (n, k)
 
+    def _export_scores(self, graph, X, A):
+        return graph.bilinear(X, self.weights_, A)
+
 
 def violations(scores: Tensor, y: Tensor, margin: float) -> Tensor:
     """[m + F(x,c) − F(x,y)]₊ for every class c (b, C); zero in the column of the row's own class."""
