@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from firstsight.methods.base import ZeroShotClassifier
 from firstsight.methods.parts.linear_models import cross_entropy, fit_linear
-from firstsight.methods.parts.scaling import scale
+from firstsight.methods.parts.scaling import Scaling, scale
 
 
 class ConSE(ZeroShotClassifier):
@@ -69,11 +69,16 @@ class ConSE(ZeroShotClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "top": [Interval(Integral, 1, None, closed="left")],
         "penalty": [Interval(Real, 0, None, closed="neither")],
-        "feature_scaling": [StrOptions({"unit", "standard"}), None],
-        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
     }
 
-    def __init__(self, *, top=5, penalty=0.003, feature_scaling=None, attribute_scaling="unit"):
+    def __init__(
+        self,
+        *,
+        top: int = 5,
+        penalty: float = 0.003,
+        feature_scaling: Scaling = None,
+        attribute_scaling: Scaling = "unit",
+    ) -> None:
         self.top = top
         self.penalty = penalty
         self.feature_scaling = feature_scaling

@@ -6,11 +6,12 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from firstsight.methods.base import ZeroShotClassifier
 from firstsight.methods.parts.attribute_patterns import binarise, export_pattern_scores, pattern_scores
 from firstsight.methods.parts.linear_models import fit_linear, logistic
+from firstsight.methods.parts.scaling import Scaling
 
 
 class DAP(ZeroShotClassifier):
@@ -69,11 +70,15 @@ class DAP(ZeroShotClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "penalty": [Interval(Real, 0, None, closed="neither")],
-        "feature_scaling": [StrOptions({"unit", "standard"}), None],
-        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
     }
 
-    def __init__(self, *, penalty=0.03, feature_scaling=None, attribute_scaling=None):
+    def __init__(
+        self,
+        *,
+        penalty: float = 0.03,
+        feature_scaling: Scaling = None,
+        attribute_scaling: Scaling = None,
+    ) -> None:
         self.penalty = penalty
         self.feature_scaling = feature_scaling
         self.attribute_scaling = attribute_scaling

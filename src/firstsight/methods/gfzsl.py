@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import solve
@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from firstsight.methods.base import ZeroShotClassifier
 from firstsight.methods.parts.moments import class_sums
+from firstsight.methods.parts.scaling import Scaling
 
 
 class GFZSL(ZeroShotClassifier):
@@ -80,19 +81,17 @@ class GFZSL(ZeroShotClassifier):
         "mean_penalty": [Interval(Real, 0, None, closed="neither")],
         "variance_penalty": [Interval(Real, 0, None, closed="neither")],
         "seen_gaussians": [StrOptions({"regressed", "estimated"})],
-        "feature_scaling": [StrOptions({"unit", "standard"}), None],
-        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
     }
 
     def __init__(
         self,
         *,
-        mean_penalty=0.3,
-        variance_penalty=1e4,
-        seen_gaussians="regressed",
-        feature_scaling=None,
-        attribute_scaling="unit",
-    ):
+        mean_penalty: float = 0.3,
+        variance_penalty: float = 1e4,
+        seen_gaussians: Literal["regressed", "estimated"] = "regressed",
+        feature_scaling: Scaling = None,
+        attribute_scaling: Scaling = "unit",
+    ) -> None:
         self.mean_penalty = mean_penalty
         self.variance_penalty = variance_penalty
         self.seen_gaussians = seen_gaussians

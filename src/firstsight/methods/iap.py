@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from firstsight.methods.base import ZeroShotClassifier
 from firstsight.methods.parts.attribute_patterns import binarise, export_pattern_scores, pattern_scores
 from firstsight.methods.parts.linear_models import cross_entropy, fit_linear
+from firstsight.methods.parts.scaling import Scaling
 
 # Probabilities below this count as this: one attribute that no likely seen class has must not outweigh all others.
 FLOOR = 1e-7
@@ -74,11 +75,15 @@ class IAP(ZeroShotClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "penalty": [Interval(Real, 0, None, closed="neither")],
-        "feature_scaling": [StrOptions({"unit", "standard"}), None],
-        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
     }
 
-    def __init__(self, *, penalty=0.03, feature_scaling=None, attribute_scaling=None):
+    def __init__(
+        self,
+        *,
+        penalty: float = 0.03,
+        feature_scaling: Scaling = None,
+        attribute_scaling: Scaling = None,
+    ) -> None:
         self.penalty = penalty
         self.feature_scaling = feature_scaling
         self.attribute_scaling = attribute_scaling

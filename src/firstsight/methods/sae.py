@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from firstsight.methods.base import ZeroShotClassifier
 from firstsight.methods.parts.moments import class_sums, gram
-from firstsight.methods.parts.scaling import scale
+from firstsight.methods.parts.scaling import Scaling, scale
 
 
 class SAE(ZeroShotClassifier):
@@ -74,13 +74,16 @@ class SAE(ZeroShotClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "direction": [StrOptions({"visual", "semantic"})],
         "encoding_weight": [Interval(Real, 0, None, closed="neither")],
-        "feature_scaling": [StrOptions({"unit", "standard"}), None],
-        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
     }
 
     def __init__(
-        self, *, direction="visual", encoding_weight=3e-4, feature_scaling="standard", attribute_scaling="unit"
-    ):
+        self,
+        *,
+        direction: Literal["visual", "semantic"] = "visual",
+        encoding_weight: float = 3e-4,
+        feature_scaling: Scaling = "standard",
+        attribute_scaling: Scaling = "unit",
+    ) -> None:
         self.direction = direction
         self.encoding_weight = encoding_weight
         self.feature_scaling = feature_scaling

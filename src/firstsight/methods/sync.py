@@ -9,10 +9,11 @@ import numpy as np
 from scipy.linalg import pinv
 from scipy.spatial.distance import cdist, pdist
 from scipy.special import softmax
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from firstsight.methods.base import ZeroShotClassifier
 from firstsight.methods.parts.linear_models import fit_linear, squared_hinge
+from firstsight.methods.parts.scaling import Scaling
 
 
 class SynC(ZeroShotClassifier):
@@ -74,11 +75,16 @@ class SynC(ZeroShotClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "penalty": [Interval(Real, 0, None, closed="neither")],
         "kernel_width": [Interval(Real, 0, None, closed="neither")],
-        "feature_scaling": [StrOptions({"unit", "standard"}), None],
-        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
     }
 
-    def __init__(self, *, penalty=1e-3, kernel_width=1.4, feature_scaling="unit", attribute_scaling="unit"):
+    def __init__(
+        self,
+        *,
+        penalty: float = 1e-3,
+        kernel_width: float = 1.4,
+        feature_scaling: Scaling = "unit",
+        attribute_scaling: Scaling = "unit",
+    ) -> None:
         self.penalty = penalty
         self.kernel_width = kernel_width
         self.feature_scaling = feature_scaling
