@@ -22,5 +22,5 @@ def export(
     from firstsight.models.onnx_export import export_onnx
 
     saved = load_saved(model)
-    export_onnx(saved.model, onnx, saved.facts.get("attributes"))
+    export_onnx(saved.model, onnx)
     say(f"{type(saved.model).__name__} with {len(saved.model.classes_)} classes written to {onnx}.")
