@@ -55,26 +55,29 @@ def embed(
 def embed_folder(folder: Path, backbone: str, batch_size: int, runtime: str, labelled: bool = True) -> FeatureFile:
     """Features of a folder's pictures, named by their path within it; what is skipped is told on the screen."""
     from firstsight.data.feature_files import FeatureFile
-    from firstsight.encoders import PictureEncoder, find_pictures
+    from firstsight.encoders import PictureEncoder, name_as_text, survey_pictures
 
-    paths, classes = find_pictures(folder)
+    found = survey_pictures(folder)
+    for remark in found.remarks():
+        say(remark)
+    paths, classes = found.paths, found.classes
     encoder = PictureEncoder(backbone, batch_size=batch_size, runtime=runtime)
-    with _bar(f"Pictures in {folder.name or folder}", len(paths)) as show:
-        encoded = encoder.encode(paths, progress=show)
     root = folder if folder.is_dir() else folder.parent
-    skipped = [(_within(name, root), reason) for name, reason in encoded.skipped]
+    with _bar(f"Pictures in {name_as_text(folder.name or folder)}", len(paths)) as show:
+        encoded = encoder.encode(paths, progress=show, root=root, announce=say)
+    skipped = encoded.skipped
     for name, reason in skipped[:SKIPPED_SHOWN]:
         say(f"skipped {name}: {reason}.")
     if len(skipped) > SKIPPED_SHOWN:
         say(f"skipped {len(skipped) - SKIPPED_SHOWN} more.")
     if not encoded.files:
         raise BadInput(
-            f"None of the {len(paths)} pictures in {folder} could be read (for {skipped[0][0]}: {skipped[0][1]}); "
-            "check them."
+            f"None of the {len(paths)} pictures in {name_as_text(folder)} could be read "
+            f"(for {skipped[0][0]}: {skipped[0][1]}); check them."
         )
     return FeatureFile(
         features=encoded.features,
-        names=[_within(name, root) for name in encoded.files],
+        names=encoded.files,
         labels=[classes[row] for row in encoded.rows] if classes is not None and labelled else None,
         backbone=encoder.facts,
         skipped=skipped,
@@ -105,10 +108,6 @@ def _bar(description: str, total: int) -> Iterator[Callable[[int, int], None] | 
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(escape(description), total=total)
         yield lambda done, total: bar.update(task, completed=done)
-
-
-def _within(path: str, root: Path) -> str:
-    return Path(path).relative_to(root).as_posix()
 
 
 def _skipped(content: FeatureFile) -> str:
