@@ -172,10 +172,9 @@ def some(tmp_path, npz):
     from firstsight.data import read_npz
     from firstsight.execution.plan import Job
     from firstsight.execution.run_job import failed
-    from firstsight.execution.shared_data import features_hash
 
     data = read_npz(npz)
-    (record,) = failed(Job("small", "eszsl", ("zsl",), 0), "", 1.0, data.split_hash, features_hash(data))
+    (record,) = failed(Job("small", "eszsl", ("zsl",), 0), "", 1.0, data.split_hash, data.features_hash)
     out = tmp_path / "some"
     out.mkdir()
     done = {**record.as_json(), "status": "done", "error": None}

@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple
 from pydantic import Field, ValidationError
 
 from firstsight.errors import BadInput, CannotWrite, UnreadableFile
-from firstsight.files import leftovers, write_atomically
+from firstsight.files import remove_stale, write_atomically
 from firstsight.records.schema import SCHEMA, Key, Record, key_of
 from firstsight.schemas import Schema, reason
 
@@ -143,8 +143,7 @@ class RecordFile:
     def open(self) -> None:
         """Take hold of the file; a cut-off last line and lines that newer ones replace are removed in one step."""
         self._file = self._locked()
-        for scratch in leftovers(self.path.parent, of=self.path.name):
-            scratch.unlink(missing_ok=True)  # of a rewriting that was killed
+        remove_stale(self.path)  # half of a rewriting that was killed
         self._tidy()
 
     def append(self, records: list[Record]) -> None:
@@ -199,6 +198,20 @@ class RecordFile:
             if os.fstat(file.fileno()).st_ino == self.path.stat().st_ino:
                 return file
             file.close()  # it was replaced between opening and locking
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process is writing to a file of records."""
+    if fcntl is None:
+        return True  # nobody can tell
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def line_of(record: Record) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import Any
 from firstsight.data import ZeroShotDataset
 from firstsight.execution.plan import make_plan
 from firstsight.execution.runner import Event
-from firstsight.execution.session import CHECKPOINTS, DATA, prepare, remove_if_empty
+from firstsight.execution.session import CHECKPOINTS, prepare, remove_if_empty
 from firstsight.records.schema import Cell, Key, Record, key_of
-from firstsight.records.storage import read_records
+from firstsight.records.storage import file_stem, read_records
 from firstsight.tuning.candidates import FIGURE, Candidate
 
 STUDY = "tune"
@@ -58,8 +57,12 @@ class Trials:
         for path in self.folder.glob("*.jsonl"):
             if all(record.study == STUDY for record in read_records(path)):
                 path.unlink()
-        for hidden in (CHECKPOINTS, DATA):
-            shutil.rmtree(self.folder / hidden, ignore_errors=True)
+        for fold in self.folds:  # its checkpoints are those of fits that failed
+            checkpoints = self.folder / CHECKPOINTS / file_stem(fold.name)
+            for checkpoint in checkpoints.glob("*.safetensors"):
+                checkpoint.unlink()
+            remove_if_empty(checkpoints)
+        remove_if_empty(self.folder / CHECKPOINTS)
         remove_if_empty(self.folder)
 
     def _show(self, event: Event) -> None:
