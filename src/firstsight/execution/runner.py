@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -98,7 +98,7 @@ class Runner:
     def _order(self, job: Job, place: Place) -> str:
         checkpoint = checkpoint_of(job, place.checkpoints)
         where = {"data": str(place.data), "features": place.features, "checkpoint": str(checkpoint)}
-        return json.dumps({"job": asdict(job), **where, "calibrate": self.calibrate})
+        return json.dumps({"job": job.to_json(), **where, "calibrate": self.calibrate})
 
     def _died(self, worker: _Worker, job: Job, place: Place, seconds: float) -> list[Record]:
         from firstsight.execution.run_job import failed
