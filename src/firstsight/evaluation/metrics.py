@@ -1,4 +1,4 @@
-"""The figures of zero-shot papers, each computed here alone: mean per-class accuracy, T1, ts, tr and H, as fractions."""
+"""The figures of zero-shot papers, computed here alone: mean per-class accuracy, T1, ts, tr and H, as fractions."""
 
 from __future__ import annotations
 

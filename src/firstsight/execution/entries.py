@@ -1,8 +1,8 @@
 """What may enter a benchmark or a search, under which name, and where it can run.
 
 A method that is known by a word (firstsight's own, and those of installed packages) is made anew in a worker process
-from that word and its parameters. Everything else (a pipeline, a class of a notebook) is known to this process alone and
-runs here, one after the other: no process ever takes code from a file or a stream.
+from that word and its parameters. Everything else (a pipeline, a class of a notebook) is known to this process alone
+and runs here, one after the other: no process ever takes code from a file or a stream.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +21,7 @@ from sklearn.pipeline import Pipeline
 from firstsight.errors import BadInput
 from firstsight.evaluation import core_of
 from firstsight.evaluation.estimators import parameter_prefix
-from firstsight.methods import ZeroShotClassifier, all_methods, find_method, word_of
+from firstsight.methods import ZeroShotClassifier, all_methods, find_method
 
 # Set by the benchmark: the seed of the cell, its setting, the place of its checkpoint.
 _SUPPLIED = ("random_state", "setting", "checkpoint")
@@ -65,17 +66,12 @@ class Entry:
 
 
 def entries_of(estimators: Any) -> list[Entry]:
-    """Entries from whatever a caller names: words, classes, instances, (name, estimator) pairs, a dictionary; or one."""
+    """Entries from what a caller names: words, classes, instances, (name, estimator) pairs, a dictionary; or one."""
     if isinstance(estimators, Mapping):
         estimators = list(estimators.items())
-    elif (
-        isinstance(estimators, str | type) or hasattr(estimators, "get_params") or not isinstance(estimators, Iterable)
-    ):
+    elif not isinstance(estimators, list | tuple) or _is_pair(estimators):
         estimators = [estimators]
-    found: list[Entry] = []
-    for one in estimators:
-        name, estimator = one if isinstance(one, tuple) and len(one) == 2 else (None, one)
-        found.append(entry_of(estimator, name))
+    found = [entry_of(one[1], one[0]) if _is_pair(one) else entry_of(one) for one in estimators]
     if not found:
         raise BadInput("No estimator was named; give a method's word, a class, an instance, or a list of these.")
     names = [entry.name for entry in found]
@@ -84,8 +80,14 @@ def entries_of(estimators: Any) -> list[Entry]:
     return found
 
 
+def _is_pair(one: Any) -> bool:
+    return isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str) and not isinstance(one[1], str)
+
+
 def entry_of(estimator: Any, name: str | None = None) -> Entry:
     """The entry of one estimator; without a name it is called after its word or its classes."""
+    if isinstance(estimator, Entry):
+        return estimator
     if name is not None and (not isinstance(name, str) or not name.strip()):
         raise BadInput(f"The name of an estimator must be a text that is not empty; got {name!r}.")
     if isinstance(estimator, str):
@@ -94,8 +96,8 @@ def entry_of(estimator: Any, name: str | None = None) -> Entry:
         estimator = estimator()
     if not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
         raise BadInput(
-            f"An estimator must be a method's word, a class or an instance with `fit` and `get_params` (as scikit-learn "
-            f"has them); got {type(estimator).__name__}."
+            "An estimator must be a method's word, or a class or an instance with `fit` and `get_params` (as "
+            f"scikit-learn has them); got {type(estimator).__name__}."
         )
     word = next((word for word, cls in all_methods().items() if cls is type(estimator)), "")
     _refuse_foreign_name(name, word)
@@ -111,7 +113,7 @@ def _refuse_foreign_name(name: str | None, word: str) -> None:
 
 
 def given_of(estimator: Any, prefix: str = "") -> dict[str, Any]:
-    """The parameters that are not defaults, those of inner estimators as `step__name`; none of those that are supplied."""
+    """The parameters that are not defaults, those of inner estimators as `step__name`; none that is supplied."""
     defaults = inspect.signature(type(estimator).__init__).parameters
     beside = {*_SUPPLIED, *getattr(type(estimator), "beside_results", ())}
     inner = dict(estimator.steps) if isinstance(estimator, Pipeline) else {}
@@ -143,19 +145,11 @@ def parameters_of(estimator: Any) -> dict[str, Any]:
         return plain(estimator.resolved_parameters())
     core, prefix = core_of(estimator), parameter_prefix(estimator)
     beside = {*_SUPPLIED, *getattr(type(core), "beside_results", ())}
-    values = estimator.get_params()
-    return plain(
-        {
-            name: value
-            for name, value in values.items()
-            if name.rpartition("__")[2] not in beside and not hasattr(value, "get_params") and name not in ("steps",)
-        }
-        | (
-            {f"{prefix}{k}": v for k, v in core.resolved_parameters().items()}
-            if isinstance(core, ZeroShotClassifier)
-            else {}
-        )
-    )
+    known = {name: value for name, value in estimator.get_params().items() if not hasattr(value, "get_params")}
+    if isinstance(core, ZeroShotClassifier):
+        known |= {f"{prefix}{name}": value for name, value in core.resolved_parameters().items()}
+    known |= {f"best__{name}": value for name, value in getattr(estimator, "best_params_", {}).items()}
+    return plain({name: v for name, v in known.items() if name.rpartition("__")[2] not in {*beside, "steps"}})
 
 
 def identity_of(estimator: Any) -> Any:
@@ -165,8 +159,8 @@ def identity_of(estimator: Any) -> Any:
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values as JSON holds them; what it cannot hold, as its `repr`."""
-    return json.loads(json.dumps(dict(values), default=repr))
+    """Values as JSON holds them; what it cannot hold, as its `repr` (an address in memory is nobody's identity)."""
+    return json.loads(json.dumps(dict(values), default=lambda value: re.sub(r" at 0x[0-9a-f]+", "", repr(value))))
 
 
 def _code_of(cls: type) -> str:
@@ -186,6 +180,3 @@ def _same(value: Any, default: Any) -> bool:
         return type(value) is type(default) and bool(value == default)
     except (TypeError, ValueError):  # arrays compare to arrays
         return False
-
-
-__all__ = ["Entry", "description_of", "entries_of", "entry_of", "identity_of", "parameters_of", "plain", "word_of"]

@@ -109,13 +109,15 @@ def make_plan(
     jobs: list[Job] = []
     for method in methods:
         entry = Entry(method, method) if isinstance(method, str) else method
-        by_hand = {**entry.given, **(given or {}).get(entry.name, {})}
+        more = (given or {}).get(entry.name, {})
+        by_hand = {**entry.given, **more}
         for variant in variants:
             for seed in range(seeds if entry.has_chance else 1):
                 together: dict[str, Job] = {}
                 for setting in settings:
                     found = (tuned or {}).get(entry.name, {}).get(setting)
-                    fitted = entry.with_parameters({**(found["parameters"] if found else {}), **by_hand})
+                    tuned_to = found["parameters"] if found else {}
+                    fitted = entry.with_parameters({k: v for k, v in tuned_to.items() if k not in by_hand} | more)
                     about: Any = found["tuned"] if found else False
                     if found and by_hand:
                         about = {**found["tuned"], "set_by_hand": sorted(by_hand)}
