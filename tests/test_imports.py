@@ -24,8 +24,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "terminal": set(),
     "files": {"errors"},
-    "observing": set(),
     "schemas": set(),
+    "observing": set(),
     "data": BASE,
     "encoders": BASE,
     "methods": BASE | {"terminal", "observing"},
@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "records": BASE,
     "execution": JUDGED | {"firstsight", "records"},
     "tuning": JUDGED | {"records", "execution"},
-    "benchmark": JUDGED | {"records", "execution", "tuning"},
+    "benchmarking": JUDGED | {"records", "execution", "tuning"},
     "report": BASE | {"data", "evaluation", "records"},
     "contract": BASE | {"methods", "data", "evaluation", "models"},
 }

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 
 import pytest
 
 from firstsight.errors import BadInput, CannotWrite, UnreadableFile
-from firstsight.files import temporary_beside
+from firstsight.files import _mark
 from firstsight.records import Record
 from firstsight.records.storage import RecordFile, read_records, records_file
 
@@ -141,8 +140,7 @@ def test_a_plain_name_is_its_own_file_name(tmp_path):
 
 def test_opening_removes_what_a_killed_rewriting_left_and_nobody_elses_files(tmp_path, write, record):
     write(record())
-    # No process has the largest number that a process can have.
-    ours = temporary_beside(tmp_path / "small.jsonl").name.replace(f"-{os.getpid()}-", f"-{2**22 + 1}-")
+    ours = f"{_mark(tmp_path / 'small.jsonl')}99999999-ab12cd34.jsonl"
     others = [".small.jsonl.swp", ".small.jsonl.backup12", ".other.jsonl.ab12_cd3.jsonl"]
     for name in (ours, *others):
         (tmp_path / name).write_text("half")

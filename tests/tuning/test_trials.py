@@ -11,6 +11,7 @@ from firstsight.execution import runner
 from firstsight.execution.plan import Job
 from firstsight.execution.run_job import run_job
 from firstsight.methods import ESZSL
+from firstsight.records.storage import file_stem
 from firstsight.tuning.candidates import best_of, grid_candidates
 from firstsight.tuning.trials import Trials
 
@@ -59,7 +60,7 @@ def test_when_they_are_forgotten_only_what_others_put_there_stays(trials):
     first.score([{}])
     (first.folder / "mine.txt").write_text("kept")
     (first.folder / "mine.jsonl").write_text("")
-    (first.folder / ".checkpoints" / "small_fold_1").mkdir(parents=True)
+    (first.folder / ".checkpoints" / file_stem("small fold 1")).mkdir(parents=True)
     first.forget()
     assert sorted(path.name for path in first.folder.iterdir()) == ["mine.txt"]
 

@@ -143,7 +143,7 @@ class RecordFile:
     def open(self) -> None:
         """Take hold of the file; a cut-off last line and lines that newer ones replace are removed in one step."""
         self._file = self._locked()
-        remove_stale(self.path)  # of a rewriting that was killed
+        remove_stale(self.path)  # half of a rewriting that was killed
         self._tidy()
 
     def append(self, records: list[Record]) -> None:
@@ -198,6 +198,20 @@ class RecordFile:
             if os.fstat(file.fileno()).st_ino == self.path.stat().st_ino:
                 return file
             file.close()  # it was replaced between opening and locking
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process is writing to a file of records."""
+    if fcntl is None:
+        return True  # nobody can tell
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def line_of(record: Record) -> bytes:
