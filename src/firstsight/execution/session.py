@@ -12,7 +12,7 @@ from firstsight.data import ZeroShotDataset
 from firstsight.errors import BadInput
 from firstsight.execution.plan import Job, longest_first, missing
 from firstsight.execution.runner import Event, Place, Runner, checkpoint_of
-from firstsight.execution.shared_data import features_hash, share
+from firstsight.execution.shared_data import share
 from firstsight.records.storage import OtherRecords, Record, RecordFile, key_of
 
 CHECKPOINTS, DATA = ".checkpoints", ".data"  # hidden folders under RESULTS, for the time of a run
@@ -53,7 +53,7 @@ def prepare(
         if names.count(name) > 1:
             raise BadInput(f"Two of the data sets are called {name!r}; benchmark them into two folders, one by one.")
     files = {name: RecordFile(folder, name) for name in names}
-    features = {dataset.name: features_hash(dataset) for dataset in datasets}
+    features = {dataset.name: dataset.features_hash for dataset in datasets}
     there = {name: file.read() for name, file in files.items()}
     try:
         for dataset in datasets:

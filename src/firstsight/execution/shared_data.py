@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 
@@ -31,14 +30,6 @@ def open_shared(folder: Path) -> ZeroShotDataset:
     features = np.load(folder / _FEATURES, mmap_mode="r")
     with np.load(folder / "arrays.npz") as arrays:
         return ZeroShotDataset(features=features, **names, **{name: arrays[name] for name in _ARRAYS})
-
-
-def features_hash(dataset: ZeroShotDataset) -> str:
-    """16 hexadecimal digits of the features and descriptions: the split hash says nothing about them."""
-    digest = hashlib.sha256(str(dataset.features.shape).encode())
-    for array in (dataset.features, dataset.description_matrix):
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()[:16]
 
 
 def _linked(there: Path, here: Path) -> bool:
