@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from firstsight.errors import BadInput, UnknownName
-from firstsight.execution.plan import choose_methods, longest_first, make_plan, missing, parameters_hash
+from firstsight.execution.plan import Job, choose_methods, longest_first, make_plan, missing, parameters_hash
 from firstsight.methods import all_methods
 from firstsight.methods.deep_embedding import PRESETS
 
@@ -129,3 +132,17 @@ def test_long_jobs_come_first_as_earlier_records_know_them():
     assert [job.method for job in longest_first(jobs, [])] == ["transductive-deep-embedding", "dem", "eszsl"]
     known = [r for job, s in zip(jobs, (7e4, 2.0, 5.0), strict=True) for r in _done(job, seconds=s)]
     assert [job.method for job in longest_first(jobs, known)] == ["eszsl", "transductive-deep-embedding", "dem"]
+
+
+RECORDS = sorted((Path(__file__).parents[2] / "results").glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_the_hash_of_parameters_is_that_of_every_record_so_far(path):
+    for line in path.read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        if record["status"] != "done" or "parameters_hash" not in record:
+            continue
+        names = ("dataset", "method", "seed", "given", "variant", "study")
+        job = Job(settings=(record["setting"],), **{name: record[name] for name in names})
+        assert parameters_hash(job) == record["parameters_hash"], job.name

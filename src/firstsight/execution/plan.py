@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -56,16 +55,7 @@ class Job:
 
 def parameters_hash(job: Job) -> str:
     """12 hexadecimal digits of all parameters that a job begins with: they change when a method's defaults do."""
-    cls = all_methods()[job.method]
-    parameters = cls(**{**job.given, **job.variant}).get_params()
-    modules = (sys.modules[base.__module__] for base in cls.__mro__)
-    found = (getattr(module, "PRESETS", None) for module in modules)
-    presets: dict[str, dict[str, Any]] = next(filter(None, found), {})
-    preset = presets.get(parameters.get("preset"), {})
-    # None means: as the preset says. The rest does not change results, or is part of the cell.
-    resolved = {name: preset.get(name) if value is None else value for name, value in parameters.items()}
-    for name in cls.beside_results:
-        resolved.pop(name, None)
+    resolved = all_methods()[job.method](**{**job.given, **job.variant}).resolved_parameters()
     return hashlib.sha256(json.dumps(resolved, sort_keys=True, default=repr).encode()).hexdigest()[:12]
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import firstsight
 from firstsight.data import ZeroShotDataset
-from firstsight.errors import BadInput, FirstsightError
+from firstsight.errors import FirstsightError, StaleCheckpoint
 from firstsight.evaluation import fit_on, harmonic_mean, percent
-from firstsight.evaluation.leakage import Watch, watch
+from firstsight.evaluation.leakage import Watched
 from firstsight.evaluation.measures import MEASURES, measure_generalized
 from firstsight.evaluation.trade_off import TradeOff
 from firstsight.execution.plan import Job, parameters_hash
@@ -62,15 +62,15 @@ def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate:
     began, work = time.perf_counter(), time.process_time()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        watched = _fit_or_begin_anew(estimator, dataset, checkpoint)
+        watched = _fit_or_begin_anew(estimator, dataset)
     fit_seconds = time.perf_counter() - began
     told = list(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
     common = {
-        "parameters": estimator.plain_parameters(),
+        "parameters": estimator.resolved_parameters(),
         "fit_seconds": round(fit_seconds, 2),
         "cpu_seconds": round(time.process_time() - work, 2),  # of the fit: what a busy machine does not change
         "touched": watched.touched(dataset),
-        "collapsed": any("has collapsed" in words for words in told),
+        "collapsed": estimator.diagnostics_["collapsed"],
         "warnings": told[:5],
         "resumed": resumed,
     }
@@ -110,17 +110,14 @@ def make_estimator(job: Job, checkpoint: Path | None = None, setting: str | None
     return cls(**{**job.given, **job.variant, **{k: v for k, v in supplied.items() if k in known}})
 
 
-def _fit_or_begin_anew(estimator, dataset: ZeroShotDataset, checkpoint: Path | None) -> Watch:
+def _fit_or_begin_anew(estimator, dataset: ZeroShotDataset) -> Watched:
+    watched = Watched(estimator)
     try:
-        with watch(estimator) as watched:
-            fit_on(estimator, dataset)
-    except BadInput as error:
-        # A checkpoint of a fit that is no longer this one (a default has changed, say), or one that cannot be read.
-        if checkpoint is None or str(checkpoint) not in str(error) or not checkpoint.exists():
-            raise
-        checkpoint.unlink()
-        with watch(estimator) as watched:
-            fit_on(estimator, dataset)
+        fit_on(watched, dataset)
+    except StaleCheckpoint as error:  # of a fit that is no longer this one (a default has changed, say), or unreadable
+        error.path.unlink()
+        watched = Watched(estimator)
+        fit_on(watched, dataset)
     return watched
 
 

@@ -31,6 +31,7 @@ from firstsight.models.schema import FORMAT, CalibrationNumbers, ModelFile, read
 
 MODEL, ARRAYS, CARD = "model.json", "arrays.safetensors", "README.md"
 _REFERENCE = "calibration/reference"
+_NAMES = ("classes_", "attribute_names_in_", "feature_names_in_")  # arrays of text, which safetensors has no place for
 # What fitted attributes were called before `class_attributes_` became `descriptions_`.
 _RENAMED = {"class_attributes_": "descriptions_", "descriptions_": "seen_descriptions_"}
 
@@ -170,10 +171,8 @@ def _rebuild(
         if not _is_fitted(name.partition("/")[0]):
             raise ValueError(f"{name!r} is no fitted attribute")
     for name, value in about.values.items():
-        setattr(model, name, value)
-    for name in ("classes_", "attribute_names_in_"):
-        if name in about.values or name == "classes_":
-            setattr(model, name, np.asarray(about.values[name]))
+        setattr(model, name, np.asarray(value) if name in _NAMES else value)
+    model.classes_ = np.asarray(about.values["classes_"])
     renamed = _RENAMED if "class_attributes_" in arrays else {}
     for name, array in arrays.items():
         name = renamed.get(name, name)
