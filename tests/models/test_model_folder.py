@@ -13,6 +13,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from firstsight.errors import BadInput, CannotWrite, FirstsightError, UnreadableFile
+from firstsight.files import temporary_beside
 from firstsight.methods import DeepEmbedding, TransductiveDeepEmbedding
 from firstsight.models import change, folder_exchange, load, load_saved, model_folder, save
 from firstsight.models.schema import FORMAT, digest_of
@@ -486,11 +487,12 @@ def test_the_folder_that_one_is_in_is_not_pulled_away(saved, other, monkeypatch)
     monkeypatch.chdir(saved.parent)
 
 
-def test_a_folder_that_somebody_is_writing_is_no_leftover(saved, other, tmp_path):
-    with folder_exchange._scratch(saved) as busy:
-        (busy / "half").write_text("")
-        save(other, saved)
-        assert (busy / "half").exists()
-    (tmp_path / ".model.save-dead").mkdir()
+def test_what_a_killed_process_left_is_removed_and_what_a_living_one_writes_is_not(saved, other, tmp_path):
+    own = temporary_beside(saved)  # of this process, which lives
+    own.mkdir()
+    dead = own.with_name(own.name.replace(f"-{os.getpid()}-", "-99999999-"))
+    dead.mkdir()
+    (dead / "arrays.safetensors").write_text("half")
     save(other, saved)
-    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    assert own.exists()
+    assert not dead.exists()

@@ -1,8 +1,8 @@
 """A folder that is written as a whole and read as a whole, by several processes at once.
 
 A new folder is made beside the old one and takes its place in one step. Writers hold a lock on the folder itself, so
-that nothing is left beside it; who waited finds another folder in its place and locks that one instead. A process that
-is killed leaves a hidden folder whose lock nobody holds: the next writer removes it.
+that nothing is left beside it; who waited finds another folder in its place and locks that one instead. What a killed
+process left under a hidden name is removed by the next writer.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from firstsight.errors import CannotWrite
+from firstsight.files import remove_stale, temporary_beside
 
 try:
     import fcntl
@@ -80,19 +81,26 @@ def read_together(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
 
 def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:
     """Make a folder by `fill(empty folder)` and put it in place; the old one stays until the new one is complete."""
+    scratch = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(folder, "save-*")
-        with _scratch(folder) as scratch:
-            fill(scratch)
-            _as_others_are(scratch)
-            _take_place(scratch, folder)
-        _remove_leftovers(folder, "old.*")
+        remove_stale(folder)
+        name = temporary_beside(folder)
+        name.mkdir()  # unlike tempfile's, with the rights that the umask gives
+        scratch = name
+        fill(scratch)
+        _as_others_are(scratch)
+        _take_place(scratch, folder)
+        for left in folder.parent.glob(_old_name(escape(folder.name), "*")):
+            shutil.rmtree(left, ignore_errors=True)  # of a process that was killed between two steps
     except (OSError, SafetensorError) as error:
         raise CannotWrite(
             f"Could not write the model to {folder} ({getattr(error, 'strerror', None) or error}); what was there "
             "before is untouched. Free some space or choose another place."
         ) from error
+    finally:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)  # half a model, or the old one
 
 
 def _read_from(handle: int, names: list[str]) -> dict[str, bytes]:
@@ -103,32 +111,6 @@ def _read_from(handle: int, names: list[str]) -> dict[str, bytes]:
                 opened = os.open(name, os.O_RDONLY, dir_fd=handle)
                 files[name] = stack.enter_context(os.fdopen(opened, "rb"))
         return {name: file.read() for name, file in files.items()}
-
-
-@contextlib.contextmanager
-def _scratch(folder: Path) -> Iterator[Path]:
-    """A hidden folder beside, locked so that nobody takes it for a leftover."""
-    while True:
-        scratch = folder.with_name(f".{folder.name}.save-{secrets.token_hex(4)}")
-        scratch.mkdir()  # unlike tempfile's, with the rights that the umask gives
-        handle = _open_locked(scratch)
-        if handle is None or _is_at(handle, scratch):
-            break
-        _close(handle)
-    try:
-        yield scratch
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)  # empty-handed, or with the old model in it
-        _close(handle)
-
-
-def _remove_leftovers(folder: Path, what: str) -> None:
-    """What killed processes left beside the folder: nobody holds its lock."""
-    for left in folder.parent.glob(f".{escape(folder.name)}.{what}"):
-        handle = _open_locked(left, wait=False) if left.is_dir() and not left.is_symlink() else None
-        if handle is not None:
-            shutil.rmtree(left, ignore_errors=True)
-            _close(handle)
 
 
 def _as_others_are(scratch: Path) -> None:
@@ -155,7 +137,7 @@ def _take_place(scratch: Path, folder: Path) -> None:
     if _exchange(scratch, folder):
         return
     # Two steps: a process killed between them leaves the old model under a hidden name beside `folder`.
-    old = folder.with_name(f".{folder.name}.old.{secrets.token_hex(4)}")
+    old = folder.with_name(_old_name(folder.name, secrets.token_hex(4)))
     old.mkdir()
     folder.rename(old / folder.name)
     try:
@@ -168,6 +150,10 @@ def _take_place(scratch: Path, folder: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
+def _old_name(name: str, end: str) -> str:
+    return f".{name}.old.{end}"
+
+
 def _exchange(one: Path, other: Path) -> bool:
     """Swap two folders in one step, so that no moment is without either; False where the system cannot."""
     try:
@@ -178,21 +164,16 @@ def _exchange(one: Path, other: Path) -> bool:
     return renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0
 
 
-def _open_locked(folder: Path, wait: bool = True) -> int | None:
-    """A handle that holds the folder's lock; None where there are no locks, no folder, or somebody else's lock."""
+def _open_locked(folder: Path) -> int | None:
+    """A handle that holds the folder's lock; None where there are no locks or no such folder any more."""
     if fcntl is None:
         return None
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
         return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:
-        if wait:
-            return handle  # a network disk without locks: go on as if alone
-        os.close(handle)
-        return None
+    with contextlib.suppress(OSError):  # a network disk without locks: go on as if alone
+        fcntl.flock(handle, fcntl.LOCK_EX)
     return handle
 
 

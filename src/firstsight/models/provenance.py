@@ -54,7 +54,7 @@ class Provenance(Schema):
             "dataset": dataset.name,
             "split": dataset.split_hash,
             "features": dataset.features_hash,
-            "parameters": model.plain_parameters(),
+            "parameters": model.resolved_parameters(),
         }
         return cls.read({**facts, **more})
 
