@@ -40,6 +40,13 @@ class OwnBackbone:
                 self._encoder = self._find()
             return self._encoder
 
+    @property
+    def place(self) -> str | Path:
+        """Where it is: as told, or where it was when the model was made if it is still there; else its name."""
+        if self.given is not None or self.known is None:
+            return self.given or ""
+        return self.known.path if self.known.path is not None and Path(self.known.path).is_dir() else self.known.name
+
     def check(self, what: str, name: Any, fingerprint: Any) -> None:
         """Refuse features or pictures that another backbone than the model's own has looked at."""
         if self.known is not None and fingerprint != self.known.fingerprint:
@@ -59,7 +66,7 @@ class OwnBackbone:
                 "on pictures; give a file with features from the same source."
             )
         try:
-            found = encoders.PictureEncoder(self.given or _place(self.known), **self.options)
+            found = encoders.PictureEncoder(self.place, **self.options)
             fingerprint = found.fingerprint
         except FirstsightError as error:
             if self.given is not None:
@@ -69,8 +76,3 @@ class OwnBackbone:
             ) from error
         self.check("This is", found.backbone, fingerprint)
         return found
-
-
-def _place(known: BackboneUsed) -> str:
-    """Where the backbone was when the model was made, if the model says so and it is still there; else its name."""
-    return known.path if known.path is not None and Path(known.path).is_dir() else known.name

@@ -55,7 +55,7 @@ class Score:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.right} of {counted(self.rows, 'row')} right ({100 * self.accuracy:.1f} %; mean over "
+            f"{self.right} of {self.rows:,} right ({100 * self.accuracy:.1f} %; mean over "
             f"{counted(len(self.per_class), 'class')}: {100 * self.mean_class_accuracy:.1f} %)."
         ]
         found = self.confusions
