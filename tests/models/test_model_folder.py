@@ -451,9 +451,14 @@ def test_a_folder_replaced_between_its_two_files_is_read_as_one(saved, other, mo
 
 def test_a_change_that_fails_leaves_the_model_as_it_was(saved):
     before = _content(saved)
-    with pytest.raises(ZeroDivisionError), change(saved) as found:
-        found.model = None
-        raise ZeroDivisionError
+
+    def fail() -> None:
+        with change(saved) as found:
+            found.model = None
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert _content(saved) == before
 
 
@@ -481,7 +486,7 @@ def test_a_link_stays_a_link_and_what_it_leads_to_is_changed(saved, other, tmp_p
 def test_the_folder_that_one_is_in_is_not_pulled_away(saved, other, monkeypatch):
     before = _content(saved)
     monkeypatch.chdir(saved)
-    with pytest.raises(BadInput, match="the folder that you are in.*go up"):
+    with pytest.raises(BadInput, match=r"the folder that you are in.*go up"):
         save(other, ".")
     assert _content(saved) == before
     monkeypatch.chdir(saved.parent)

@@ -53,7 +53,10 @@ def fit(
 
 def _tell(made: Recognizer, method: str, out: Path) -> None:
     model = made.model
-    say(f"{method} knows {counted(len(model.classes_), 'class')} ({len(model.unseen_classes_)} never seen); saved to {out}.")
+    say(
+        f"{method} knows {counted(len(model.classes_), 'class')} ({len(model.unseen_classes_)} never seen); "
+        f"saved to {out}."
+    )
     calibration = getattr(model, "calibration_", None)
     if calibration is not None:
         t1, k, ece = calibration.estimate["t1"], calibration.held_out_classes, calibration.scales["unseen"].ece

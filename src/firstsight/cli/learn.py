@@ -14,25 +14,28 @@ from firstsight.terminal import counted, say
 if TYPE_CHECKING:
     from firstsight.recognition import Recognizer
 
+ChosenMethod = Annotated[
+    str | None,
+    typer.Option(help="A method's name; `firstsight methods` lists them. Left out: chosen by the data's size."),
+]
+Unlabeled = Annotated[
+    Path | None, typer.Option(help="Pictures without labels to learn from as well, of seen and unseen classes.")
+]
+Unseen = Annotated[
+    str | None, typer.Option(help="Classes, with commas between them, whose pictures are kept to test on.")
+]
+Split = Annotated[Path | None, typer.Option(help="The same as a table: columns class and split (seen or unseen).")]
+
 
 def learn(
     pictures: Annotated[Path, typer.Argument(help="A folder with one sub-folder of pictures per class.")],
     classes: Annotated[Path, typer.Option(help="A table that `firstsight describe` wrote: a row per class.")],
     out: Annotated[Path, typer.Option(help="The folder to write the model to.")],
     backbone: BackboneOption = DEFAULT_BACKBONE,
-    method: Annotated[
-        str | None,
-        typer.Option(help="A method's name; `firstsight methods` lists them. Left out: chosen by the data's size."),
-    ] = None,
-    unlabeled: Annotated[
-        Path | None, typer.Option(help="Pictures without labels to learn from as well, of seen and unseen classes.")
-    ] = None,
-    unseen: Annotated[
-        str | None, typer.Option(help="Classes, with commas between them, whose pictures are kept to test on.")
-    ] = None,
-    split: Annotated[
-        Path | None, typer.Option(help="The same as a table: columns class and split (seen or unseen).")
-    ] = None,
+    method: ChosenMethod = None,
+    unlabeled: Unlabeled = None,
+    unseen: Unseen = None,
+    split: Split = None,
     set: Set = None,
     preset: Preset = None,
     seed: Seed = 0,
@@ -46,15 +49,25 @@ def learn(
     """
     from firstsight.recognition import learn
 
-    parameters = {**read_assignments(set), **({"preset": preset} if preset else {})}
-    held = None if unseen is None else [name.strip() for name in unseen.split(",")]
-    chosen = {"method": method, "parameters": parameters, "random_state": seed}
-    encoding = {"backbone": backbone, "batch_size": batch_size, "runtime": runtime}
-    told = {"unlabeled": unlabeled, "unseen": held, "split": split}
-    tell(learn(pictures, classes, out=out, **told, **chosen, **encoding, verbose=True), out)
+    made = learn(
+        pictures,
+        classes,
+        out=out,
+        backbone=backbone,
+        method=method,
+        parameters={**read_assignments(set), **({"preset": preset} if preset else {})},
+        unlabeled=unlabeled,
+        unseen=None if unseen is None else [name.strip() for name in unseen.split(",")],
+        split=split,
+        random_state=seed,
+        batch_size=batch_size,
+        runtime=runtime,
+        verbose=True,
+    )
+    _tell(made, out)
 
 
-def tell(made: Recognizer, out: Path) -> None:
+def _tell(made: Recognizer, out: Path) -> None:
     """What was learned, and what to expect of it."""
     from firstsight.methods import word_of
     from firstsight.recognition.learning import expectation

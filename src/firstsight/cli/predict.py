@@ -16,74 +16,72 @@ from firstsight.terminal import say
 if TYPE_CHECKING:
     from firstsight.recognition import Answers
 
+Inputs = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="PICTURES_OR_FEATURES",
+        help="A folder of pictures, pictures, or a feature file: .npy, .npz (key: features), .csv or .parquet.",
+    ),
+]
+Classes = Annotated[
+    str, typer.Option(help="all, seen, unseen, names with commas between them, or a table of new classes (.csv).")
+]
+Top = Annotated[int, typer.Option(min=1, help="How many classes to rank per row.")]
+Csv = Annotated[Path | None, typer.Option(help="Write row (or file) and class here instead of to the screen.")]
+Json = Annotated[Path | None, typer.Option(help="Write ranked classes with confidence and score here.")]
+NoneOfThese = Annotated[
+    bool, typer.Option("--none-of-these", help="Answer so where no candidate fits; needs a calibrated model.")
+]
+RejectShare = Annotated[
+    float, typer.Option(min=0, max=0.99, help="The share of rows of known classes that --none-of-these may lose.")
+]
+ShiftSeen = Annotated[
+    bool,
+    typer.Option(
+        "--shift-seen", help="Take the calibration's constant off seen classes; this changes answers, on purpose."
+    ),
+]
+Why = Annotated[bool, typer.Option("--why", help="Tell which attributes speak for and against each answer.")]
+Backbone = Annotated[
+    str | None,
+    typer.Option(metavar="NAME_OR_PATH", help="Where the model's backbone is, if not where its name says."),
+]
+
 
 def predict(
     model: Annotated[Path, typer.Argument(help="A model folder.")],
-    inputs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="PICTURES_OR_FEATURES",
-            help="A folder of pictures, pictures, or a feature file: .npy, .npz (key: features), .csv or .parquet.",
-        ),
-    ],
-    classes: Annotated[
-        str,
-        typer.Option(help="all, seen, unseen, names with commas between them, or a table of new classes (.csv)."),
-    ] = "all",
-    top: Annotated[int, typer.Option(min=1, help="How many classes to rank per row.")] = 1,
-    csv: Annotated[
-        Path | None, typer.Option(help="Write row (or file) and class here instead of to the screen.")
-    ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write ranked classes with confidence and score here.")] = None,
-    none_of_these: Annotated[
-        bool, typer.Option("--none-of-these", help="Answer so where no candidate fits; needs a calibrated model.")
-    ] = False,
-    reject_share: Annotated[
-        float,
-        typer.Option(min=0, max=0.99, help="The share of rows of known classes that --none-of-these may lose."),
-    ] = 0.05,
-    shift_seen: Annotated[
-        bool,
-        typer.Option(
-            "--shift-seen", help="Take the calibration's constant off seen classes; this changes answers, on purpose."
-        ),
-    ] = False,
-    why: Annotated[
-        bool, typer.Option("--why", help="Tell which attributes speak for and against each answer.")
-    ] = False,
-    backbone: Annotated[
-        str | None,
-        typer.Option(metavar="NAME_OR_PATH", help="Where the model's backbone is, if not where its name says."),
-    ] = None,
+    inputs: Inputs,
+    classes: Classes = "all",
+    top: Top = 1,
+    csv: Csv = None,
+    json: Json = None,
+    none_of_these: NoneOfThese = False,
+    reject_share: RejectShare = 0.05,
+    shift_seen: ShiftSeen = False,
+    why: Why = False,
+    backbone: Backbone = None,
 ) -> None:
     """Name every picture, or every row of a feature file: one line each, with its class and its confidence.
 
     With --top, one line per class, ranked. Pictures in sub-folders named like classes are counted right or wrong.
     """
-    from firstsight.cli.options import write_json
-    from firstsight.encoders.embedding import tell_skipped
-    from firstsight.files import write_atomically
     from firstsight.recognition import Recognizer
-    from firstsight.recognition.answers import NO_CALIBRATION
     from firstsight.recognition.inputs import is_feature_file
 
     recognise = Recognizer.load(model, backbone)
     if backbone is not None and any(map(is_feature_file, inputs)):
         raise BadInput(f"--backbone is for pictures, but {inputs[0]} holds features; leave it out.")
-    asked = {"reject_share": reject_share if none_of_these else None, "shift_seen": shift_seen, "why": why}
     with _bars() as show:
-        answers = recognise(inputs, top, classes=_candidates(classes), **asked, progress=show)
-    tell_skipped(list(answers.skipped))
-    if answers.skipped:
-        say(f"{len(answers.skipped)} of {len(answers) + len(answers.skipped)} pictures were skipped.")
-    if json is not None:
-        if answers.confidence is None:
-            say(f"note: {NO_CALIBRATION}.")
-        write_json(json, answers.as_json())
-    if csv is not None:
-        write_atomically(csv, _as_csv(answers, ranked=top > 1 and json is None))
-    elif json is None:
-        sys.stdout.write(_as_csv(answers, ranked=top > 1))
+        answers = recognise(
+            inputs,
+            top,
+            classes=_candidates(classes),
+            reject_share=reject_share if none_of_these else None,
+            shift_seen=shift_seen,
+            why=why,
+            progress=show,
+        )
+    _write(answers, csv, json, ranked=top > 1)
     if (score := answers.score()) is not None:
         say(str(score))
 
@@ -114,8 +112,32 @@ def _bars() -> Iterator[Callable[[int, int], None]]:
         yield show
 
 
+def _write(answers: Answers, csv: Path | None, json: Path | None, ranked: bool) -> None:
+    from firstsight.cli.options import write_json
+    from firstsight.encoders.embedding import tell_skipped
+    from firstsight.files import write_atomically
+    from firstsight.recognition.answers import NO_CALIBRATION
+
+    tell_skipped(list(answers.skipped))
+    if answers.skipped:
+        say(f"{len(answers.skipped)} of {len(answers) + len(answers.skipped)} pictures were skipped.")
+    if json is not None:
+        if answers.confidence is None:
+            say(f"note: {NO_CALIBRATION}.")
+        write_json(json, answers.as_json())
+    text = _as_csv(answers, ranked and json is None)
+    if csv is not None:
+        write_atomically(csv, text)
+    elif json is None:
+        sys.stdout.write(text)
+
+
 def _as_csv(answers: Answers, ranked: bool) -> str:
+    from firstsight.files import csv_text
+
     table = answers.ranked() if ranked else answers.to_frame().drop(columns="rejected", errors="ignore")
     if "confidence" in table:
-        table["confidence"] = ["" if one != one or one is None else f"{one:.4f}" for one in table["confidence"]]
+        table["confidence"] = ["" if one is None or one != one else f"{one:.4f}" for one in table["confidence"]]
+    for column in {"row", "file", "class", "for", "against"} & set(table.columns):
+        table[column] = [csv_text(cell) if isinstance(cell, str) else cell for cell in table[column]]
     return table.to_csv(index=False, lineterminator="\n")

@@ -114,7 +114,7 @@ def _read_from(handle: int, names: list[str]) -> dict[str, bytes]:
 
 
 def _as_others_are(scratch: Path) -> None:
-    """Bytes on the disk before the name points at them; the rights of an ordinary file for all (safetensors' are 0600)."""
+    """Bytes on the disk before the name points at them, and the rights of ordinary files (safetensors' are 0600)."""
     probe = os.open(scratch / ".probe", os.O_CREAT | os.O_WRONLY, 0o666)
     mode = os.fstat(probe).st_mode & 0o777
     os.close(probe)

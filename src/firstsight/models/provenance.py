@@ -20,32 +20,32 @@ class BackboneUsed(Schema):
 
     name: str = Field(description="its name, or its folder's name")
     fingerprint: str = Field(description="changes with weights, architecture or preprocessing, not with the place")
-    dim: int | None = Field(None, description="features per picture")
-    path: str | None = Field(None, description="where it was, if it was a folder")
+    dim: int | None = Field(default=None, description="features per picture")
+    path: str | None = Field(default=None, description="where it was, if it was a folder")
 
 
 class PictureCounts(Schema):
     """How many pictures took which part."""
 
     labelled: int = Field(description="with a class, learned from")
-    unlabelled: int = Field(0, description="without a class, learned from as well")
-    held_out: int = Field(0, description="of unseen classes, kept to test on")
-    skipped: int = Field(0, description="that could not be read")
+    unlabelled: int = Field(default=0, description="without a class, learned from as well")
+    held_out: int = Field(default=0, description="of unseen classes, kept to test on")
+    skipped: int = Field(default=0, description="that could not be read")
 
 
 class Provenance(Schema):
     """What is known of a model's making; whatever is not known is left out. Other keys may be added freely."""
 
-    dataset: str | None = Field(None, description="the data set's name")
-    split: str | None = Field(None, description="hash of classes, labels and parts")
-    features: str | None = Field(None, description="hash of the features")
-    backbone: BackboneUsed | None = Field(None, description="the vision model, for a model of pictures")
-    pictures: PictureCounts | None = Field(None, description="how many pictures took which part")
-    seed: int | None = Field(None, description="what everything random followed from")
+    dataset: str | None = Field(default=None, description="the data set's name")
+    split: str | None = Field(default=None, description="hash of classes, labels and parts")
+    features: str | None = Field(default=None, description="hash of the features")
+    backbone: BackboneUsed | None = Field(default=None, description="the vision model, for a model of pictures")
+    pictures: PictureCounts | None = Field(default=None, description="how many pictures took which part")
+    seed: int | None = Field(default=None, description="what everything random followed from")
     parameters: dict[str, Any] = Field(default_factory=dict, description="the method's, presets resolved")
-    tuned: dict[str, Any] | None = Field(None, description="parameters that were chosen on validation classes")
-    seconds: float | None = Field(None, description="what the fit took")
-    evaluation: dict[str, float] | None = Field(None, description="how it did on rows that it was not trained on")
+    tuned: dict[str, Any] | None = Field(default=None, description="parameters that were chosen on validation classes")
+    seconds: float | None = Field(default=None, description="what the fit took")
+    evaluation: dict[str, float] | None = Field(default=None, description="how it did on rows that it was not trained on")
 
     @classmethod
     def of(cls, model: ZeroShotClassifier, dataset: ZeroShotDataset, **more: Any) -> Provenance:
@@ -66,7 +66,9 @@ class Provenance(Schema):
         try:
             return cls.model_validate(dict(facts or {}))
         except ValidationError as error:
-            raise BadInput(f"Where the model comes from cannot be written down ({reason(error)}); correct it.") from error
+            raise BadInput(
+                f"Where the model comes from cannot be written down ({reason(error)}); correct it."
+            ) from error
 
     @classmethod
     def from_old(cls, facts: Mapping[str, Any]) -> Provenance:

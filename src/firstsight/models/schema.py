@@ -25,9 +25,9 @@ class CalibrationNumbers(Schema):
     estimate: dict[str, float] = Field(description="accuracies to expect of new classes, as fractions: t1, ts, tr, h")
     spread: float = Field(description="σ: the unit of the scores")
     seen_shift: float = Field(description="what --shift-seen takes off seen classes, in units of σ")
-    n_folds: int = Field(0, description="how many times classes were held out")
-    held_out_classes: int = Field(0, description="of each fold")
-    training_classes: int = Field(0, description="of each fold")
+    n_folds: int = Field(default=0, description="how many times classes were held out")
+    held_out_classes: int = Field(default=0, description="of each fold")
+    training_classes: int = Field(default=0, description="of each fold")
 
 
 class ModelFile(Schema):
@@ -39,10 +39,10 @@ class ModelFile(Schema):
     method: str = Field(description="the class of the estimator")
     parameters: dict[str, Any] = Field(description="what the estimator was made with")
     values: dict[str, Any] = Field(description="its fitted attributes other than arrays, `classes_` among them")
-    provenance: Provenance = Field(default_factory=Provenance, description="where the model comes from")
-    calibration: CalibrationNumbers | None = Field(None, description="what turns scores into confidence, if measured")
+    provenance: Provenance = Field(default_factory=lambda: Provenance(), description="where the model comes from")
+    calibration: CalibrationNumbers | None = Field(default=None, description="what turns scores into confidence, if measured")
     arrays_sha256: str = Field(description="of arrays.safetensors")
-    digest: str | None = Field(None, description="SHA-256 of everything else in this file")
+    digest: str | None = Field(default=None, description="SHA-256 of everything else in this file")
 
 
 def write_model_file(content: ModelFile) -> str:
@@ -77,9 +77,7 @@ def read_model_file(data: bytes, folder: Path) -> ModelFile:
         why = "it is nested too deeply"
     except (ValueError, TypeError, AttributeError) as error:
         why = str(error).splitlines()[0]
-    raise UnreadableFile(
-        f"{folder} cannot be read as a model (model.json: {why}); restore it or fit the model again."
-    )
+    raise UnreadableFile(f"{folder} cannot be read as a model (model.json: {why}); restore it or fit the model again.")
 
 
 def digest_of(about: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -15,7 +15,7 @@ from firstsight.models.class_table import as_labels
 if TYPE_CHECKING:
     from firstsight.methods import ZeroShotClassifier
 
-Candidates = Union[str, Path, Sequence[Any], pd.DataFrame, None]
+Candidates = str | Path | Sequence[Any] | pd.DataFrame | None
 
 
 def choose_classes(model: ZeroShotClassifier, wanted: Candidates) -> Any:
@@ -26,10 +26,8 @@ def choose_classes(model: ZeroShotClassifier, wanted: Candidates) -> Any:
             raise BadInput(f"This model has no {wanted} classes; leave --classes out or name some.")
         return chosen
     if isinstance(wanted, (str, Path)):
-        if not str(wanted).endswith((".csv", ".parquet")):
-            wanted = [str(wanted)]
-        else:
-            wanted = read_descriptions(wanted)
+        is_table = str(wanted).endswith((".csv", ".parquet"))
+        wanted = read_descriptions(wanted) if is_table else [str(wanted)]
     if isinstance(wanted, pd.DataFrame):
         return wanted.set_axis(as_labels(model, wanted.index), axis="index")
     if wanted is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 from sklearn.base import clone
 
@@ -20,7 +20,7 @@ from firstsight.models import Provenance, check_place
 from firstsight.recognition.recognizer import Recognizer
 from firstsight.terminal import say
 
-Method = Union[str, type[ZeroShotClassifier], ZeroShotClassifier]
+Method = str | type[ZeroShotClassifier] | ZeroShotClassifier
 
 
 def fit(

@@ -1,22 +1,17 @@
-"""What a model is to name: pictures in any form, folders of them, or rows of features, each told apart by what it is."""
+"""What a model is to name: pictures in any form, folders of them, or rows of features."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any
 
 import numpy as np
 
 from firstsight.data.feature_files import FeatureFile, read_feature_file
 from firstsight.encoders.folders import SUFFIXES, find_pictures
 from firstsight.errors import BadInput
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-    Input = Union[str, Path, Image, np.ndarray, FeatureFile]
 
 Show = Callable[[int, int], None]  # done, of how many
 # What turns pictures, by path or in memory, into features (n, d) of those that can be read, with their places, and
@@ -106,9 +101,7 @@ def read_pictures(given: Iterable[Any], encode: Encode, progress: Show | None = 
         name, why = skipped[0] if skipped else ("", "none was given")
         raise BadInput(f"None of the {len(pictures)} pictures could be read (for {name}: {why}); check them.")
     known = [truth[place] for place in places]
-    return Rows(
-        features, [names[place] for place in places], known if any(known) else None, skipped, key="file"
-    )
+    return Rows(features, [names[place] for place in places], known if any(known) else None, skipped, key="file")
 
 
 def readable_path(path: Path) -> str:

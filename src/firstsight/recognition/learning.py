@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,7 @@ from firstsight.recognition.inputs import is_feature_file
 from firstsight.recognition.recognizer import Recognizer
 from firstsight.terminal import logger
 
-Table = Union[pd.DataFrame, str, Path]
+Table = pd.DataFrame | str | Path
 
 # On tasks drawn from training classes of CUB (benchmarks/few_pictures.py), GFZSL was level with the deep embedding at
 # 64 and at 600 rows; beyond a thousand nothing was compared, and the paper's method stands.
@@ -64,38 +64,33 @@ def learn(
     The model is calibrated: other models are fitted on some of the classes with pictures and asked about the others,
     which tells what to expect of classes without pictures (`model.calibration_.estimate`).
     """
+    encoding: dict[str, Any] = {"backbone": backbone, "batch_size": batch_size, "runtime": runtime}
     with checkpointed(out, checkpoint) as place:
         descriptions = classes if isinstance(classes, pd.DataFrame) else read_descriptions(classes)
         held = held_out_classes(descriptions, unseen, split)
         _check_before_the_long_part(pictures, descriptions, held)
-        options = {"backbone": backbone, "batch_size": batch_size, "runtime": runtime, "verbose": verbose}
-        labelled = _features(pictures, options)
-        pool = None if unlabeled is None else embed(unlabeled, labelled=False, **options)
-        out_of_training = np.isin(labelled.labels or [], sorted(held))
-        training = _training_set(pictures, labelled, ~out_of_training, descriptions, pool)
+        labelled = _features(pictures, **encoding, verbose=verbose)
+        pool = None if unlabeled is None else embed(unlabeled, labelled=False, **encoding, verbose=verbose)
+        tested = np.isin(labelled.labels or [], sorted(held))
+        training = _training_set(pictures, labelled, ~tested, descriptions, pool)
         estimator = _choose(method, parameters, training, random_state, place, verbose)
         began = time.perf_counter()
         _fit(estimator, training)
-        calibration = _estimate(estimator, training, random_state, place, verbose)
-        if calibration is not None:
-            estimator.calibration_ = calibration
-        seconds = round(time.perf_counter() - began, 2)
+        _estimate(estimator, training, random_state, place, verbose)
         forget_place(estimator)
-        counts = PictureCounts(
+        facts: dict[str, Any] = {"seed": random_state, "seconds": round(time.perf_counter() - began, 2)}
+        facts["pictures"] = PictureCounts(
             labelled=len(training.train),
             unlabelled=len(training.pool),
-            held_out=int(out_of_training.sum()),
+            held_out=int(tested.sum()),
             skipped=len(labelled.skipped) + (len(pool.skipped) if pool else 0),
         )
-        source = None if labelled.backbone is None else {**labelled.backbone, **_place(backbone)}
-        facts = {"backbone": source, "pictures": counts, "seed": random_state, "seconds": seconds}
-        test = {}
-        if out_of_training.any():
-            test = evaluate_held_out(estimator, labelled, out_of_training, held)
-        provenance = Provenance.of(estimator, training, **facts, **({"evaluation": test} if test else {}))
-        looks = None if source is None or isinstance(pictures, FeatureFile) else backbone
-        made = Recognizer(estimator, provenance, looks, batch_size=batch_size, runtime=runtime)
-        return finished(made, out)
+        if labelled.backbone is not None:
+            facts["backbone"] = {**labelled.backbone, **_place(pictures, backbone)}
+        if tested.any():
+            facts["evaluation"] = evaluate_held_out(estimator, labelled, tested, held)
+        encoding["backbone"] = backbone if _place(pictures, backbone) else None
+        return finished(Recognizer(estimator, Provenance.of(estimator, training, **facts), **encoding), out)
 
 
 def held_out_classes(
@@ -168,17 +163,19 @@ def _check_before_the_long_part(pictures: Any, descriptions: pd.DataFrame, held:
         raise BadInput(f"{pictures} must have one sub-folder per class, but holds pictures directly; sort them first.")
     check_described(labels, descriptions)
     if held and not set(labels) & held:
-        raise BadInput(f"None of the unseen classes has pictures to test on ({sorted(held)[0]!r} for one); leave it out.")
+        raise BadInput(
+            f"None of the unseen classes has pictures to test on ({sorted(held)[0]!r} for one); leave it out."
+        )
     check_described([label for label in labels if label not in held], descriptions)
 
 
-def _features(pictures: str | Path | FeatureFile, options: dict[str, Any]) -> FeatureFile:
+def _features(pictures: str | Path | FeatureFile, **encoding: Any) -> FeatureFile:
     if isinstance(pictures, FeatureFile):
         found = pictures
     elif is_feature_file(pictures):
         found = read_feature_file(pictures)
     else:
-        return embed(pictures, **options)
+        return embed(pictures, **encoding)
     if found.labels is None:
         raise BadInput("The features say nothing about classes; learning needs the class of every row.")
     return found
@@ -233,17 +230,24 @@ def _fit(estimator: Any, training: TrainingSet) -> None:
 
 def _estimate(
     estimator: ZeroShotClassifier, training: TrainingSet, seed: int, checkpoint: str | None, verbose: bool
-) -> Calibration | None:
-    """What held-out classes say of the method: accuracy to expect and how sure it may be. None if there are too few.
+) -> None:
+    """What held-out classes say of the method: accuracy to expect and how sure it may be. Nothing if they are too few.
 
     Few pictures make many small folds, because one fold of three classes says little and costs nothing.
     """
     if len(training.seen_classes) < FEWEST_CLASSES:
-        return None
+        return
     n_folds = 10 if len(training.train) <= FEW_ROWS else 3
-    return calibrate(estimator, training, n_folds, random_state=seed, checkpoint=checkpoint, verbose=verbose)
+    estimator.calibration_ = calibrate(
+        estimator, training, n_folds, random_state=seed, checkpoint=checkpoint, verbose=verbose
+    )
 
 
-def _place(backbone: str | Path) -> dict[str, str]:
-    """Where a local backbone is, so that predict finds it; its fingerprint tells if another has taken its place."""
-    return {"path": str(Path(backbone).resolve())} if Path(backbone).is_dir() else {}
+def _place(pictures: Any, backbone: str | Path) -> dict[str, str]:
+    """Where a local backbone is, so that predict finds it; its fingerprint tells if another has taken its place.
+
+    Features from a file were made elsewhere: nothing is known of the place.
+    """
+    if isinstance(pictures, FeatureFile) or is_feature_file(pictures) or not Path(backbone).is_dir():
+        return {}
+    return {"path": str(Path(backbone).resolve())}
