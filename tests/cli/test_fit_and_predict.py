@@ -243,7 +243,7 @@ def test_candidates_that_cannot_be_used_are_one_sentence(cli, model, rows, class
 def test_new_classes_described_by_other_attributes_are_refused(cli, model, rows, tmp_path):
     (tmp_path / "new.csv").write_text("class,a,b\nyak,0,1\nzebu,1,0\n")
     done = cli("predict", model, rows, "--classes", tmp_path / "new.csv")
-    done.is_refused_with("2 numbers", "fitted with 6")
+    done.is_refused_with("2 columns", "6 attributes")
 
 
 def test_a_missing_model_or_feature_file_is_one_sentence(cli, model, rows, tmp_path):
