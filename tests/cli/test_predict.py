@@ -130,7 +130,7 @@ class FakeEncoder:
         self.backbone = str(backbone).rpartition("/")[2]
         self.fingerprint = BACKBONE["fingerprint"] if self.backbone in ("tiny", "moved") else "dead" * 8
 
-    def encode(self, paths, progress=None):
+    def encode(self, paths, progress=None, **more):
         files, rows, places, skipped = [], [], [], []
         for place, path in enumerate(paths):
             try:

@@ -7,9 +7,9 @@ from pathlib import Path
 from firstsight import encoders
 from firstsight.data.feature_files import FeatureFile, write_feature_file
 from firstsight.encoders.backbone import DEFAULT
-from firstsight.encoders.folders import find_pictures
+from firstsight.encoders.folders import name_as_text, survey_pictures
 from firstsight.errors import BadInput
-from firstsight.terminal import logger, progress
+from firstsight.terminal import logger, progress, say
 
 SKIPPED_SHOWN = 20
 
@@ -33,21 +33,23 @@ def embed(
     if out is not None and Path(out).suffix != ".npz":
         raise BadInput(f"The file must end in .npz, but is called {Path(out).name!r}; rename it.")
     folder = Path(pictures)
-    paths, classes = find_pictures(folder)
+    found = survey_pictures(folder)
+    for remark in found.remarks():
+        logger.warning("%s", remark)
     encoder = encoders.PictureEncoder(backbone, batch_size=batch_size, runtime=runtime)
-    with progress(f"Pictures in {folder.name or folder}", len(paths), verbose) as show:
-        encoded = encoder.encode(paths, progress=lambda done, total: show(done, ""))
     root = folder if folder.is_dir() else folder.parent
-    skipped = [(_within(name, root), reason) for name, reason in encoded.skipped]
+    with progress(f"Pictures in {name_as_text(folder.name or folder)}", len(found.paths), verbose) as show:
+        encoded = encoder.encode(found.paths, progress=lambda done, total: show(done, ""), root=root, announce=say)
+    skipped, classes = encoded.skipped, found.classes
     tell_skipped(skipped)
     if not encoded.files:
         raise BadInput(
-            f"None of the {len(paths)} pictures in {folder} could be read (for {skipped[0][0]}: {skipped[0][1]}); "
-            "check them."
+            f"None of the {len(found.paths)} pictures in {name_as_text(folder)} could be read "
+            f"(for {skipped[0][0]}: {skipped[0][1]}); check them."
         )
     content = FeatureFile(
         features=encoded.features,
-        names=[_within(name, root) for name in encoded.files],
+        names=encoded.files,
         labels=[classes[row] for row in encoded.rows] if classes is not None and labelled else None,
         backbone=encoder.facts,
         skipped=skipped,
@@ -63,7 +65,3 @@ def tell_skipped(skipped: list[tuple[str, str]]) -> None:
         logger.warning("skipped %s: %s.", name, reason)
     if len(skipped) > SKIPPED_SHOWN:
         logger.warning("skipped %d more.", len(skipped) - SKIPPED_SHOWN)
-
-
-def _within(path: str, root: Path) -> str:
-    return Path(path).relative_to(root).as_posix()

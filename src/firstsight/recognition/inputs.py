@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from firstsight.data.feature_files import FeatureFile, read_feature_file
-from firstsight.encoders.folders import SUFFIXES, find_pictures
+from firstsight.encoders.folders import SUFFIXES, name_as_text, survey_pictures
 from firstsight.errors import BadInput
+from firstsight.terminal import logger
 
 Show = Callable[[int, int], None]  # done, of how many
 # What turns pictures, by path or in memory, into features (n, d) of those that can be read, with their places, and
@@ -87,10 +88,12 @@ def read_pictures(given: Iterable[Any], encode: Encode, progress: Show | None = 
     truth: list[str | None] = []
     for one in given:
         if isinstance(one, (str, Path)):
-            paths, classes = find_pictures(one)[:2]
-            pictures += paths
-            names += [readable_path(path) for path in paths]
-            truth += list(classes) if classes is not None else [None] * len(paths)
+            found = survey_pictures(one)
+            for remark in found.remarks():
+                logger.warning("%s", remark)
+            pictures += found.paths
+            names += [name_as_text(path) for path in found.paths]
+            truth += found.classes if found.classes is not None else [None] * len(found.paths)
         else:
             names.append(getattr(one, "filename", "") or f"picture {len(pictures) + 1}")
             truth.append(None)
@@ -102,8 +105,3 @@ def read_pictures(given: Iterable[Any], encode: Encode, progress: Show | None = 
         raise BadInput(f"None of the {len(pictures)} pictures could be read (for {name}: {why}); check them.")
     known = [truth[place] for place in places]
     return Rows(features, [names[place] for place in places], known if any(known) else None, skipped, key="file")
-
-
-def readable_path(path: Path) -> str:
-    """A path as text that every file can hold, even if its name is not UTF-8."""
-    return str(path).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
