@@ -40,7 +40,7 @@ class ModelFile(Schema):
     parameters: dict[str, Any] = Field(description="what the estimator was made with")
     values: dict[str, Any] = Field(description="its fitted attributes other than arrays, `classes_` among them")
     provenance: Provenance = Field(default_factory=lambda: Provenance(), description="where the model comes from")
-    calibration: CalibrationNumbers | None = Field(default=None, description="what turns scores into confidence, if measured")
+    calibration: CalibrationNumbers | None = Field(default=None, description="what turns scores into confidence")
     arrays_sha256: str = Field(description="of arrays.safetensors")
     digest: str | None = Field(default=None, description="SHA-256 of everything else in this file")
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from firstsight.data.feature_files import FeatureFile, read_feature_file
-from firstsight.encoders.folders import SUFFIXES, name_as_text, survey_pictures
+from firstsight.encoders.folders import is_picture, name_as_text, survey_pictures
 from firstsight.errors import BadInput
 from firstsight.terminal import logger
 
@@ -36,7 +36,7 @@ def is_feature_file(given: Any) -> bool:
     if not isinstance(given, (str, Path)):
         return False
     path = Path(given)
-    return not path.is_dir() and path.suffix.lower() not in SUFFIXES
+    return not path.is_dir() and not is_picture(path)
 
 
 def is_features(given: Any) -> bool:
