@@ -12,7 +12,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 def test_a_model_becomes_a_file_that_answers_alike(cli, small, tmp_path):
     model = fit_on(ESZSL(feature_penalty=10.0), small)
-    save(model, tmp_path / "model", {"attributes": list(small.attribute_names)})
+    save(model, tmp_path / "model")
     done = cli("export", tmp_path / "model", "--onnx", tmp_path / "model.onnx")
     assert (done.code, done.out) == (0, "")
     session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])

@@ -134,6 +134,19 @@ def _export(backbone: Backbone, example: np.ndarray, path: Path) -> None:
             ) from error
 
 
+def export_backbone(backbone: Backbone) -> Path:
+    """The backbone as an .onnx file in the cache (`pixel_values` → `features`), made if it is not there yet."""
+    from PIL import Image
+
+    if not _onnx_is_installed():
+        raise BadInput("Exporting a backbone needs onnx; install it with pip install 'firstsight[onnx]'.")
+    example = backbone.prepare(Image.new("RGB", (64, 64)))
+    path = _exported(backbone, example)
+    if not path.is_file():
+        _export(backbone, example, path)
+    return path
+
+
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
     """The exporter talks about operators of libraries that nobody asked for."""
