@@ -10,9 +10,8 @@ import math
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from firstsight.files import Allowance
 
 _HEADER = 128  # bytes of text, version and byte-order mark before the first variable
 _BLOCK = 1 << 20
+_SMALL = 1 << 10
 _MATRIX, _COMPRESSED = 14, 15
 _STORED = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 _ENCODED = {1: "latin-1", 2: "latin-1", 4: "utf-16", 16: "utf-8", 17: "utf-16", 18: "utf-32"}  # of text
@@ -35,8 +35,7 @@ class Short(Exception):
     """Fewer bytes than the file promised."""
 
 
-@dataclass(frozen=True)
-class _Header:
+class _Header(NamedTuple):
     """What stands before the data of a matrix, a cell or a text."""
 
     matlab_class: int
@@ -190,12 +189,27 @@ class _Source:
         self._file = file
         self._left = length
         self._inflate = zlib.decompressobj() if compressed else None
-        self._pending = b""
+        self._pending = b""  # not yet inflated
+        self._ready, self._at = b"", 0  # inflated and not yet given away, from `_at` on
         if compressed and _tag(self)[0] != _MATRIX:
             raise ValueError("a compressed element that is no matrix")
 
     def read(self, count: int) -> bytes:
+        if count <= _SMALL:  # tags and names by the thousand: they are served from one piece
+            while len(self._ready) - self._at < count:
+                piece = self._some(1 << 14)
+                if not piece:
+                    raise Short
+                self._ready, self._at = self._ready[self._at :] + piece, 0
+            self._at += count
+            self.position += count
+            return self._ready[self._at - count : self._at]
         pieces = []
+        if ready := self._ready[self._at : self._at + count]:
+            self._at += len(ready)
+            self.position += len(ready)
+            count -= len(ready)
+            pieces.append(ready)
         while count:
             piece = self._some(count)
             if not piece:
@@ -211,9 +225,13 @@ class _Source:
 
     def finish(self) -> None:
         """Run to the end of the compressed stream: only there does its checksum tell whether it is intact."""
+        more = 0
         while self._inflate is not None and not self._inflate.eof:
-            if not self._some(_BLOCK) and not self._inflate.eof:
+            piece = self._some(_BLOCK)
+            if not piece and not self._inflate.eof:
                 raise Short
+            if (more := more + len(piece)) > _BLOCK:  # a few bytes of padding at most: this would go on for gigabytes
+                raise ValueError("more data than the header claims")
 
     def _some(self, count: int) -> bytes:
         """Between 1 and `count` bytes; none at the end."""
@@ -234,7 +252,8 @@ class _Source:
 
 def _header(source: _Source) -> _Header:
     flags = struct.unpack(source.order + "I", _field(source)[:4])[0]
-    shape = tuple(np.frombuffer(_field(source), dtype=source.order + "i4").tolist())
+    dimensions = _field(source)
+    shape = struct.unpack(f"{source.order}{len(dimensions) // 4}i", dimensions)
     if len(shape) < 2 or len(shape) > 32 or min(shape) < 0:
         raise ValueError("a matrix of impossible shape")
     return _Header(flags & 0xFF, bool(flags & _COMPLEX), shape, _field(source).decode("latin-1"))

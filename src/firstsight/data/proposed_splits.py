@@ -152,12 +152,13 @@ def _unseen(names: list[str], unseen: Sequence[str] | float, random: np.random.G
         if count < 1:
             raise BadInput(f"There are {len(names)} classes with samples; splits need at least 3, 2 of them seen.")
         return [names[i] for i in np.sort(random.permutation(len(names))[:count])]
+    unseen = [unseen] if isinstance(unseen, str) else list(unseen)
     unknown = [name for name in unseen if name not in names]
     if unknown:
         raise UnknownName("class with samples", unknown[0], names)
     if len(set(unseen)) > len(names) - 2:
         raise BadInput(f"{len(set(unseen))} of {len(names)} classes are to be unseen; leave at least 2 to learn from.")
-    return list(unseen)
+    return unseen
 
 
 def _loc(rows: np.ndarray) -> np.ndarray:
