@@ -29,7 +29,7 @@ def test_what_is_written_reads_back(tmp_path, arrays):
 
 WRONG = {
     "labels too few": {"labels": ["ox"]},
-    "labels of numbers": {"labels": [1, 2]},
+    "labels of fractions": {"labels": [1.5, 2.5]},
     "labels in a matrix": {"labels": [["ox"], ["ox"]]},
     "names too many": {"sample_names": ["a", "b", "c"]},
     "names in a matrix": {"sample_names": [["a", "b"]]},

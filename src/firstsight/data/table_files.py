@@ -132,7 +132,7 @@ def _heading(path: Path, encoding: str) -> tuple[list[str], str]:
     separator = next((mark for mark in ("\t", ";") if mark in first and "," not in first), ",")
     heading = next(csv.reader([first], delimiter=separator), [])
     if not heading:
-        raise UnreadableFile(f"{path} is empty; a table begins with a line of column names.")
+        raise UnreadableFile(f"{path} could not be read as a table: it is empty, and a table begins with column names.")
     _check_lines(path, encoding, separator, len(heading), lines=2)
     return heading, separator
 

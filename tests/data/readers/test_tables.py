@@ -206,7 +206,7 @@ def test_a_table_in_latin_1_is_told_so(tmp_path):
 
 
 def test_an_empty_table_and_a_pipe_are_named(tmp_path):
-    with pytest.raises(UnreadableFile, match="is empty"):
+    with pytest.raises(UnreadableFile, match="it is empty"):
         _descriptions(tmp_path, b"\n\n")
     os.mkfifo(tmp_path / "pipe.csv")
     with pytest.raises(UnreadableFile, match="regular file"):
