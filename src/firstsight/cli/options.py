@@ -79,6 +79,19 @@ def make_estimator(method: str, assignments: list[str] | None, seed: int | None 
     return estimator
 
 
+def read_assignments(words: list[str] | None) -> dict[str, Any]:
+    """`NAME=VALUE` words as parameters, for a method that is not known yet."""
+    found: dict[str, Any] = {}
+    for word in words or []:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise BadInput(f"--set {word!r} must have the form NAME=VALUE, for example --set penalty=0.1")
+        if name in BY_OPTION:
+            raise BadInput(f"--set {name} is not possible, because {BY_OPTION[name]} sets it; use that.")
+        found[name] = _value(value)
+    return found
+
+
 def write_json(path: Path, value: Any) -> None:
     import json
 

@@ -58,6 +58,8 @@ def read_feature_file(path: str | Path) -> FeatureFile:
     found = read_arrays(path, ("features", "sample_names", "labels", "backbone", "skipped"))
     features, names = _features_and_names(path, found)
     labels = found.get("labels")
+    if labels is not None and labels.dtype.kind in "iu":
+        labels = None  # the codes of a whole data set, whose features will do as well
     if labels is not None and (labels.shape != (len(features),) or labels.dtype.kind != "U"):
         raise BadInput(f"`labels` in {path} must be one class name per row of features; write the file again.")
     skipped = found.get("skipped", np.empty((0, 2), dtype=np.str_))
