@@ -45,7 +45,7 @@ def prepare(
     datasets: list[ZeroShotDataset],
     plans: dict[str, list[Job]],
     calibrate: bool = False,
-    instead: str = "choose another --out, or remove those lines first",
+    instead: str = "choose another folder, or remove those lines first",
 ) -> Iterator[Session]:
     """Compare a plan with the records of a folder; nothing is written before everything was judged.
 
