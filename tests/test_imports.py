@@ -22,12 +22,12 @@ BASE = {"errors", "files", "schemas"}
 JUDGED = BASE | {"terminal", "data", "methods", "evaluation"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "schemas": set(),
     "terminal": set(),
     "files": {"errors"},
-    "schemas": set(),
     "observing": set(),
     "data": BASE,
-    "encoders": BASE,
+    "encoders": BASE | {"terminal", "data"},
     "methods": BASE | {"terminal", "observing"},
     "evaluation": BASE | {"data", "observing"},
     "calibration": JUDGED,

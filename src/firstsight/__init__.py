@@ -23,6 +23,12 @@ _HOME = {
     "benchmark": "benchmarking",
     "save": "models",
     "load": "models",
+    "Answers": "recognition",
+    "Recognizer": "recognition",
+    "fit": "recognition",
+    "learn": "recognition",
+    "embed": "encoders.embedding",
+    "describe": "encoders.describing",
     "all_methods": "methods",
     "find_method": "methods",
 }
