@@ -202,7 +202,10 @@ def _with_other_array(content: bytes, random: Random) -> bytes:
         lambda: np.array(5),
     ]
     buffer = io.BytesIO()
-    np.save(buffer, changes[int(random.integers(len(changes)))](), allow_pickle=False)
+    try:
+        np.save(buffer, changes[int(random.integers(len(changes)))](), allow_pickle=False)
+    except (TypeError, ValueError, IndexError):  # not every array can become every other
+        return mutate_bytes(content, random)
     return buffer.getvalue()
 
 

@@ -128,6 +128,12 @@ def make_operations(inputs: Path, small: ZeroShotDataset) -> dict[str, Operation
             lambda p: save(one, p / "m"),
         ),
         Operation(
+            "classes add in two steps",
+            lambda p: without_exchange(lambda: command("classes", "add", p / "m", table, "--replace")),
+            lambda p: model_of(p / "m"),
+            lambda p: save(one, p / "m"),
+        ),
+        Operation(
             "classes add",
             lambda p: command("classes", "add", p / "m", table, "--replace"),
             lambda p: model_of(p / "m"),

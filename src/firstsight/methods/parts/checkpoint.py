@@ -44,8 +44,11 @@ class Checkpoint:
             return None
         try:
             with safe_open(self.path, framework="pt") as file:
-                facts = json.loads((file.metadata() or {}).get("facts", "{}"))
+                about = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dictionary)
+            if about.get("digest") != _digest(tensors, about.get("facts", "")):
+                raise ValueError("its content does not match its digest: it is damaged")
+            facts = json.loads(about["facts"])
         except (SafetensorError, OSError, ValueError) as error:
             raise StaleCheckpoint(
                 f"{self.path} is not a readable checkpoint ({error}); delete it to start this fit anew.", self.path
@@ -61,7 +64,8 @@ class Checkpoint:
     def save(self, tensors: dict[str, Tensor], facts: dict[str, Any], force: bool = False) -> None:
         if not force and time.monotonic() - self._saved < self.every:
             return
-        metadata = {"facts": json.dumps({**facts, "owner": self.owner})}
+        text = json.dumps({**facts, "owner": self.owner})
+        metadata = {"facts": text, "digest": _digest(tensors, text)}
 
         def write(path: Path) -> None:
             try:
@@ -71,3 +75,8 @@ class Checkpoint:
 
         write_atomically(self.path, write)
         self._saved = time.monotonic()
+
+
+def _digest(tensors: dict[str, Tensor], facts: str) -> str:
+    """A single flipped bit would go on into the model and be noticed by nobody."""
+    return fingerprint({"facts": facts, "names": sorted(tensors)}, *(tensors[name].numpy() for name in sorted(tensors)))
