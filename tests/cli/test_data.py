@@ -30,7 +30,7 @@ def test_a_leak_between_splits_is_an_error_and_exit_code_1(cli, npz, small, tmp_
     assert done.code == 1
     assert done.err == ""
     errors = [line for line in done.out.splitlines() if line.startswith("error:")]
-    assert any("`train` and `test_unseen` share 5 rows" in line for line in errors)
+    assert any("in both `train` and `test_unseen` (5 such rows)" in line for line in errors)
     assert f"{len(errors)} error" in done.out.splitlines()[-1]
 
 

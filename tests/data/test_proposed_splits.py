@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from scipy.io import loadmat
 
-from firstsight.data import audit, read_xlsa17
+from firstsight.data import audit, make_dataset, read_xlsa17
 from firstsight.data.proposed_splits import propose_splits, write_xlsa17
-from firstsight.errors import BadInput, UnknownName
+from firstsight.errors import BadInput, FirstsightWarning, UnknownName
 
 NAMES = ["ox", "zebra", "okapi", "lion", "Tüpfelhyäne", "horse", "no pictures"]
 
@@ -75,6 +75,19 @@ def test_no_split_reaches_into_another(own, seed, tmp_path):
     assert loc["val_loc"]
     assert not classes["train_loc"] & classes["val_loc"]
     assert loc["trainval_loc"] | loc["test_seen_loc"] | loc["test_unseen_loc"] == set(range(1, len(labels) + 1))
+
+
+def test_arrays_and_a_table_make_a_data_set(own):
+    features, labels, table = own
+    data = make_dataset(features, labels, table, unseen="okapi", name="farm")
+    assert data.unseen_classes == ["okapi"]
+    assert data.name == "farm"
+    np.testing.assert_array_equal(data.descriptions.loc["ox"], table.loc["ox"].astype(np.float32))
+    table.loc["ox"] = table.loc["horse"]
+    with pytest.warns(FirstsightWarning, match="'ox' and 'horse' have the same description"):
+        make_dataset(features, labels, table)
+    with pytest.raises(BadInput, match="35 entries, but there are 36 rows"):
+        make_dataset(features, labels[1:], table)
 
 
 def test_what_cannot_be_split_is_one_sentence(own, tmp_path):

@@ -1,22 +1,31 @@
 """Data sets: what one is, how to read the community's and one's own, and how to audit the files."""
 
 from firstsight.data.dataset import ZeroShotDataset
+from firstsight.data.feature_files import read_features
 from firstsight.data.loading import load_dataset
-from firstsight.data.npz import read_npz, write_npz
+from firstsight.data.proposed_splits import Proposal, make_dataset, propose_splits, write_xlsa17
+from firstsight.data.readers.npz import read_npz, write_npz
+from firstsight.data.readers.tables import read_tables
+from firstsight.data.readers.xlsa17 import read_xlsa17
 from firstsight.data.rules.audit import AuditReport, Finding, audit
-from firstsight.data.tables import read_descriptions, read_features, read_tables
-from firstsight.data.xlsa17 import read_xlsa17
+from firstsight.data.table_files import read_descriptions
+from firstsight.data.unchecked import UncheckedDataset
 
 __all__ = [
     "AuditReport",
     "Finding",
+    "Proposal",
+    "UncheckedDataset",
     "ZeroShotDataset",
     "audit",
     "load_dataset",
+    "make_dataset",
+    "propose_splits",
     "read_descriptions",
     "read_features",
     "read_npz",
     "read_tables",
     "read_xlsa17",
     "write_npz",
+    "write_xlsa17",
 ]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from firstsight.data.folds import validation_folds
-from firstsight.data.rules import checks
-from firstsight.data.rules.checks import PARTS
+from firstsight.data.rules import Finding, quick_findings
+from firstsight.data.rules.arrays import PARTS, as_float32, as_integers, frozen
+from firstsight.data.unchecked import UncheckedDataset
 from firstsight.errors import BadInput, UnknownName
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ class ZeroShotDataset:
     attribute_names  a names, or None
     images           (N, h, w) uint8 pictures, or None
     sample_names     N names (file names, say), or None
+    numbered_from    what the source calls row 0 and class 0: messages speak in its numbering, arrays count from 0
+
+    `warnings` holds what deserves a look, such as two classes with one description; `audit` finds more.
 
     >>> toy = ZeroShotDataset("toy", features=[[0.0], [0.1], [1.0]], labels=[0, 0, 1],
     ...                       class_names=("ox", "okapi"), description_matrix=[[0.0], [1.0]],
@@ -44,7 +48,8 @@ class ZeroShotDataset:
     ['okapi'] ['ox']
     """
 
-    _needed: ClassVar[tuple[str, ...]] = ("train", "test_unseen")  # parts that must not be empty
+    needed_parts: ClassVar[tuple[str, ...]] = ("train", "test_unseen")  # which must not be empty
+    warnings: ClassVar[tuple[Finding, ...]] = ()
 
     name: str
     features: np.ndarray
@@ -57,46 +62,36 @@ class ZeroShotDataset:
     attribute_names: tuple[str, ...] | None = None
     images: np.ndarray | None = None
     sample_names: tuple[str, ...] | None = None
+    numbered_from: InitVar[int] = 0
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, numbered_from: int) -> None:
         for field in ("features", "description_matrix"):
-            self._set(field, checks.frozen(checks.as_float32(field, getattr(self, field))))
+            self._set(field, frozen(as_float32(field, getattr(self, field))))
         for field in ("labels", *PARTS):
-            self._set(field, checks.frozen(checks.as_integers(field, getattr(self, field))))
+            self._set(field, frozen(as_integers(field, getattr(self, field))))
         for field in ("class_names", "attribute_names", "sample_names"):
             if getattr(self, field) is not None:
                 self._set(field, tuple(str(name) for name in getattr(self, field)))
         if self.images is not None:
-            self._set("images", checks.frozen(np.asarray(self.images)))
-        self._check()
+            self._set("images", frozen(np.asarray(self.images)))
+        found = []
+        for finding in quick_findings(UncheckedDataset.of(self, numbered_from)):
+            if finding.severity == "error":
+                raise BadInput(finding.message)
+            found += [finding] if finding.severity == "warning" else []
+        self._set("warnings", tuple(found))
 
     def _set(self, field: str, value: object) -> None:
         object.__setattr__(self, field, value)  # the way a frozen dataclass may still normalise its fields
 
-    def _check(self) -> None:
-        n, n_classes = len(self.features), len(self.class_names)
-        if self.features.shape[1] == 0:
-            raise BadInput("`features` has no columns; give every row at least one number.")
-        checks.check_names(self.class_names)
-        checks.check_length("labels", len(self.labels), n, "rows")
-        checks.check_length("description_matrix", len(self.description_matrix), n_classes, "class names")
-        if self.attribute_names is not None:
-            width = self.description_matrix.shape[1]
-            checks.check_length("attribute_names", len(self.attribute_names), width, "attributes")
-        if self.sample_names is not None:
-            checks.check_length("sample_names", len(self.sample_names), n, "rows")
-        if self.images is not None:
-            checks.check_length("images", len(self.images), n, "rows")
-            if self.images.dtype != np.uint8 or self.images.ndim != 3:
-                raise BadInput(
-                    f"`images` must have shape (N, h, w) and type uint8, but has {self.images.shape} and "
-                    f"{self.images.dtype}; convert them."
-                )
-        checks.check_descriptions(self.description_matrix, self.class_names)
-        parts = {part: getattr(self, part) for part in PARTS}
-        checks.check_parts(parts, self.labels, self.class_names, needed=self._needed)
-        for rows in parts.values():
-            checks.check_finite(self.features, rows)
+    @classmethod
+    def judged(cls, found: UncheckedDataset) -> ZeroShotDataset:
+        """The data set that a reader found, or a `BadInput` that speaks in the file's own numbering."""
+        if found.features is None or found.labels is None:
+            raise BadInput(found.absent)
+        kept = ("name", "features", "labels", "class_names", "description_matrix", "attribute_names", "images")
+        fields: dict[str, Any] = {name: getattr(found, name) for name in (*kept, "sample_names", "numbered_from")}
+        return cls(**{**fields, **found.parts})
 
     def __repr__(self) -> str:
         (n, d), (n_classes, a) = self.features.shape, self.description_matrix.shape

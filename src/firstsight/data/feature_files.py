@@ -1,18 +1,22 @@
-"""Features of a folder of pictures in one .npz file: what `firstsight embed` writes and later commands read."""
+"""Rows of features in files: what `firstsight embed` writes and later commands read, arrays, and tables."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firstsight.data import npz, tables
-from firstsight.data.rules import checks
+from firstsight.data.array_files import read_arrays, read_names, write_arrays
+from firstsight.data.rules.arrays import as_float32
+from firstsight.data.table_files import numbers, read_table, texts
 from firstsight.errors import BadInput, UnreadableFile
-from firstsight.files import write_atomically
+
+if TYPE_CHECKING:
+    from firstsight.data.feature_header import Backbone
+
+_ARRAYS = (".npy", ".npz")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,22 +36,14 @@ class FeatureFile:
 
 def write_feature_file(path: str | Path, content: FeatureFile) -> None:
     """Write an .npz file of plain arrays: features, sample_names, labels, backbone (JSON) and skipped (n, 2)."""
-    path = Path(path)
-    if path.suffix != ".npz":
-        raise BadInput(f"The file must end in .npz, but is called {path.name!r}; rename it.")
     arrays = {"features": content.features, "sample_names": np.array(content.names, dtype=np.str_)}
     if content.labels is not None:
         arrays["labels"] = np.array(content.labels, dtype=np.str_)
     if content.backbone is not None:
-        arrays["backbone"] = np.array(json.dumps(content.backbone, ensure_ascii=False))
+        arrays["backbone"] = np.array(_header().model_validate(content.backbone).model_dump_json())
     if content.skipped:
         arrays["skipped"] = np.array(content.skipped, dtype=np.str_)
-
-    def save(temporary: Path) -> None:
-        with temporary.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-
-    write_atomically(path, save)
+    write_arrays(path, arrays)
 
 
 def read_feature_file(path: str | Path) -> FeatureFile:
@@ -56,20 +52,74 @@ def read_feature_file(path: str | Path) -> FeatureFile:
     Everything but the features may be missing; samples without names are called by their numbers.
     """
     path = Path(path)
-    features, names = tables.read_features(path)
-    names = [str(name) for name in names]
-    if path.suffix != ".npz":
-        return FeatureFile(features, names, tables.read_classes_of_samples(path))
-    found = npz.read_arrays(path, ("labels", "backbone", "skipped"))
+    if path.suffix not in _ARRAYS:
+        features, names, classes = _read_samples(path)
+        return FeatureFile(features, [str(name) for name in names], classes)
+    found = read_arrays(path, ("features", "sample_names", "labels", "backbone", "skipped"))
+    features, names = _features_and_names(path, found)
     labels = found.get("labels")
     if labels is not None and labels.dtype.kind in "iu":
         labels = None  # the codes of a whole data set, whose features will do as well
     if labels is not None and (labels.shape != (len(features),) or labels.dtype.kind != "U"):
         raise BadInput(f"`labels` in {path} must be one class name per row of features; write the file again.")
+    skipped = found.get("skipped", np.empty((0, 2), dtype=np.str_))
+    if skipped.ndim != 2 or skipped.shape[1] != 2:
+        raise BadInput(f"`skipped` in {path} must be pairs of a name and a reason; write the file again.")
+    return FeatureFile(
+        features,
+        [str(name) for name in names],
+        None if labels is None else labels.tolist(),
+        _backbone(path, found["backbone"]) if "backbone" in found else None,
+        [(str(name), str(reason)) for name, reason in skipped.tolist()],
+    )
+
+
+def read_features(path: str | Path) -> tuple[np.ndarray, list]:
+    """Rows to predict: their features (n, d) and their names (column or key `sample`, else their numbers).
+
+    .npy: a matrix; .npz: key `features` and, if there, `sample_names`; .csv or .parquet: every column of numbers but
+    `sample`; `class` and `split` are passed over, so a table of samples will do.
+    """
+    path = Path(path)
+    if path.suffix in _ARRAYS:
+        return _features_and_names(path, read_arrays(path, ("features", "sample_names")))
+    features, names, _ = _read_samples(path)
+    return features, names
+
+
+def _features_and_names(path: Path, found: dict[str, np.ndarray]) -> tuple[np.ndarray, list]:
+    if "features" not in found:
+        raise BadInput(f"{path} lacks the key 'features'; save the rows to predict under it.")
+    features = as_float32("features", found["features"])
+    names = read_names(path, found, "sample_names")
+    if names is not None and len(names) != len(features):
+        raise BadInput(f"{path} has {len(names)} sample names for {len(features)} rows; give one name per row.")
+    return features, list(range(len(features)) if names is None else names)
+
+
+def _read_samples(path: Path) -> tuple[np.ndarray, list, list[str] | None]:
+    table = read_table(path, {"class", "split", "sample"}, or_first=False).drop(columns="split", errors="ignore")
+    labels = texts(path, table.pop("class")) if "class" in table else None
+    names = texts(path, table.pop("sample")) if "sample" in table else list(range(len(table)))
+    return numbers(path, table), names, labels
+
+
+def _header() -> type[Backbone]:
+    from firstsight.data.feature_header import Backbone  # pydantic takes longer to import than all the rest
+
+    return Backbone
+
+
+def _backbone(path: Path, stored: np.ndarray) -> dict[str, Any]:
+    if stored.shape != () or stored.dtype.kind != "U":
+        raise UnreadableFile(f"`backbone` in {path} must be one text of JSON; write the file again.")
+    from pydantic import ValidationError
+
     try:
-        backbone = json.loads(str(found["backbone"])) if "backbone" in found else None
-    except ValueError as error:
-        raise UnreadableFile(f"`backbone` in {path} is not JSON ({error}); write the file again.") from error
-    skipped = [(str(name), str(reason)) for name, reason in found.get("skipped", ())]
-    checks.check_length("sample_names", len(names), len(features), "rows")
-    return FeatureFile(features, names, None if labels is None else labels.tolist(), backbone, skipped)
+        return _header().model_validate_json(str(stored)).model_dump()
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        reason = f"{'.'.join(map(str, first['loc'])) or 'JSON'}: {first['msg']}"
+        raise UnreadableFile(
+            f"`backbone` in {path} does not say which model made the features ({reason}); write the file again."
+        ) from error

@@ -2,57 +2,33 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
-from firstsight.data import npz, tables, xlsa17
 from firstsight.data.dataset import ZeroShotDataset
-from firstsight.data.raw import RawDataset
-from firstsight.errors import BadInput, UnreadableFile
-
-ACCEPTED = (
-    "'glyphs' (built in), a folder with att_splits.mat and a feature file, a folder with samples.csv and "
-    "classes.csv (or .parquet), or an .npz file"
-)
+from firstsight.data.readers import find_reader
+from firstsight.data.unchecked import UncheckedDataset
+from firstsight.errors import FirstsightWarning
 
 
 def load_dataset(path_or_name: str | Path, features: str | None = None) -> ZeroShotDataset:
-    """Load "glyphs", an xlsa17 folder, a folder with a pair of tables, or an .npz file.
+    """Load "glyphs", an xlsa17 folder, a folder with a pair of tables, an .npz file, or what an installed reader reads.
 
     `features` names the feature file of an xlsa17 folder that has several.
     """
-    if str(path_or_name) == "glyphs":
-        _refuse_features(path_or_name, features)
-        return _glyphs()
-    return load_raw(path_or_name, features).checked()
+    found = _read(path_or_name, features)
+    dataset = found if isinstance(found, ZeroShotDataset) else ZeroShotDataset.judged(found)
+    for finding in dataset.warnings:
+        warnings.warn(f"{dataset.name}: {finding.message}", FirstsightWarning, 2)
+    return dataset
 
 
-def load_raw(path_or_name: str | Path, features: str | None = None) -> RawDataset:
+def load_unchecked(path_or_name: str | Path, features: str | None = None) -> UncheckedDataset:
     """As `load_dataset`, unjudged."""
+    found = _read(path_or_name, features)
+    return UncheckedDataset.of(found) if isinstance(found, ZeroShotDataset) else found
+
+
+def _read(path_or_name: str | Path, features: str | None) -> ZeroShotDataset | UncheckedDataset:
     path = Path(path_or_name)
-    if str(path_or_name) == "glyphs":
-        _refuse_features(path_or_name, features)
-        return RawDataset.of(_glyphs())
-    if (path / xlsa17.SPLITS_FILE).exists():
-        return xlsa17.read_raw(path, features)
-    _refuse_features(path_or_name, features)
-    if path.is_dir() and (pair := tables.find_tables(path)) is not None:
-        return tables.read_raw_tables(*pair)
-    if path.is_file() and path.suffix == ".npz":
-        return npz.read_raw_npz(path)
-    if not path.exists():
-        raise UnreadableFile(f"There is no data set {str(path)!r}; accepted are {ACCEPTED}.")
-    raise BadInput(f"{path} is not a data set that firstsight can read; accepted are {ACCEPTED}.")
-
-
-def _glyphs() -> ZeroShotDataset:
-    from firstsight.data.glyphs import load_glyphs
-
-    return load_glyphs()
-
-
-def _refuse_features(path_or_name: str | Path, features: str | None) -> None:
-    if features is not None:
-        raise BadInput(
-            f"`features` chooses among the feature files of a folder with att_splits.mat, but {path_or_name} "
-            "is none; leave it out."
-        )
+    return find_reader(path, features).read(path, features)

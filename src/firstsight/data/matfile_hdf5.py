@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from firstsight.errors import BadInput, UnreadableFile
+from firstsight.files import Allowance
 
 if TYPE_CHECKING:
     import h5py
 
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
-_DEFLATE_LIMIT = 1032  # as in matfile.py: what is stored cannot expand further
+_FILTERS = {1, 2, 3, 32000}  # deflate, shuffle, checksum, LZF; for others HDF5 would look for programs to load
 
 
 def is_hdf5(path: Path) -> bool:
@@ -24,18 +25,15 @@ def is_hdf5(path: Path) -> bool:
     return start.startswith(_SIGNATURE) or start[512:] == _SIGNATURE
 
 
-def read_matrix(path: Path, name: str) -> np.ndarray:
-    """HDF5's own shape is MATLAB's reversed, so (d, N) is already (N, d) here."""
+def read_matrix(path: Path, name: str) -> np.ndarray | None:
+    """See `matfile.read_matrix`. HDF5's own shape is MATLAB's reversed, so (d, N) is already (N, d) here."""
     with _open(path) as file:
-        if name not in file:
-            raise BadInput(f"{path} has no variable {name!r}; check that this is the right file.")
+        if _link(file, name) is None:
+            return None
         stored = _dataset(path, file, name)
         if stored.ndim != 2 or stored.dtype.kind not in "iuf":
             raise BadInput(f"{name!r} in {path} must be a full, real matrix of numbers; save it as one.")
-        if stored.nbytes > stored.id.get_storage_size() * _DEFLATE_LIMIT:
-            raise UnreadableFile(
-                f"{name!r} in {path} claims shape {stored.shape}, but holds less data; get the file again."
-            )
+        _ask(Allowance(path), stored, path, name)
         out = np.empty(stored.shape, dtype=np.float32)
         if out.size:
             stored.read_direct(out)  # HDF5 converts to float32 in a small buffer of its own
@@ -43,14 +41,18 @@ def read_matrix(path: Path, name: str) -> np.ndarray:
 
 
 def variable_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """See `matfile.variable_shapes`."""
     with _open(path) as file:
         # Names that start with '#' are MATLAB's own bookkeeping.
         return {name: _dataset(path, file, name).shape[::-1] for name in file if not name.startswith("#")}
 
 
-def read_variables(path: Path, names: Iterable[str]) -> dict[str, np.ndarray | list[str]]:
+def read_variables(path: Path, names: set[str]) -> dict[str, np.ndarray | list[str]]:
+    """See `matfile.read_variables`."""
+    allowance = Allowance(path)
     with _open(path) as file:
-        return {name: _value(file, _dataset(path, file, name)) for name in names if name in file}
+        there = [name for name in names if _link(file, name) is not None]
+        return {name: _value(path, file, _dataset(path, file, name), name, allowance) for name in there}
 
 
 def _open(path: Path) -> h5py.File:
@@ -59,31 +61,66 @@ def _open(path: Path) -> h5py.File:
     return h5py.File(path, "r")
 
 
+def _link(file: h5py.File, name: str) -> object:
+    return file.get(name, getlink=True)  # the link itself: nothing is followed to find out
+
+
 def _dataset(path: Path, file: h5py.File, name: str) -> h5py.Dataset:
+    """A data file has no business opening other files on this machine: only what hangs in it directly is opened.
+
+    MATLAB writes hard links alone; a soft link may lead through an external one.
+    """
     import h5py
 
-    linked = isinstance(file.get(name, getlink=True), h5py.ExternalLink)
-    found = None if linked else file[name]
-    # A data file has no business opening other files on this machine.
-    if not isinstance(found, h5py.Dataset) or found.is_virtual or found.external:
+    found = file[name] if isinstance(_link(file, name), h5py.HardLink) else None
+    return _own(path, found, name)
+
+
+def _own(path: Path, found: object, name: str) -> h5py.Dataset:
+    import h5py
+
+    if not isinstance(found, h5py.Dataset) or found.is_virtual or found.external or found.shape is None:
         raise BadInput(f"{name!r} in {path} must be an array stored in the file itself; save it as one.")
     return found
 
 
-def _value(file: h5py.File, stored: h5py.Dataset) -> np.ndarray | list[str]:
+def _ask(allowance: Allowance, stored: h5py.Dataset, path: Path, name: str) -> None:
+    """Before memory is taken; chunks that were never written read as zeros and would cost the file nothing."""
+    allowance.take(stored.nbytes, repr(name))
+    chunk = stored.dtype.itemsize * math.prod(stored.chunks or (0,))  # HDF5 inflates a chunk as a whole
+    allowance.take(chunk, f"A chunk of {name!r}")
+    creation = stored.id.get_create_plist()
+    if not {creation.get_filter(i)[0] for i in range(creation.get_nfilters())} <= _FILTERS:
+        raise BadInput(f"{name!r} in {path} is packed in a way that MATLAB does not use; save it with MATLAB's -v7.3.")
+    if stored.nbytes and not stored.id.get_storage_size():
+        raise UnreadableFile(
+            f"{name!r} in {path} claims shape {stored.shape[::-1]}, but holds no data; get the file again."
+        )
+
+
+def _value(
+    path: Path, file: h5py.File, stored: h5py.Dataset, name: str, allowance: Allowance
+) -> np.ndarray | list[str]:
     import h5py
 
-    if h5py.check_ref_dtype(stored.dtype) is not None:
-        return [_text(file[reference]) for reference in stored[()].ravel()]
+    _ask(allowance, stored, path, name)
+    if h5py.check_ref_dtype(stored.dtype) is h5py.Reference:
+        return [_text(path, _own(path, file[one], name), name, allowance) for one in stored[()].ravel()]
     if stored.attrs.get("MATLAB_class") == b"char":
-        return [_text(stored)]
+        return [_text(path, stored, name, allowance)]
+    if stored.dtype.kind not in "biuf":
+        raise BadInput(f"{name!r} in {path} must hold real numbers, text or a cell of names; save it as such.")
     return stored[()].T
 
 
-def _text(stored: h5py.Dataset) -> str:
+def _text(path: Path, stored: h5py.Dataset, name: str, allowance: Allowance) -> str:
     if "MATLAB_empty" in stored.attrs:
         return ""
+    allowance.take(64, repr(name))  # the least that Python takes for a text in a list
+    _ask(allowance, stored, path, name)
     codes = stored[()]
     if codes.dtype.kind not in "iu":
         raise ValueError("a cell that holds no text")
-    return "".join(map(chr, codes.ravel())).rstrip()
+    if codes.size and not 0 <= codes.min() <= codes.max() < 1 << 16:
+        raise ValueError("a text of impossible letters")
+    return codes.astype("<u2").tobytes().decode("utf-16-le").rstrip()

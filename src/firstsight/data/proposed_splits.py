@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,9 +14,9 @@ import numpy as np
 
 from firstsight.data.dataset import ZeroShotDataset
 from firstsight.data.holding_out import check_share, hold_out
+from firstsight.data.readers.xlsa17 import SPLITS_FILE
 from firstsight.data.training_set import check_described
-from firstsight.data.xlsa17 import SPLITS_FILE
-from firstsight.errors import BadInput, UnknownName
+from firstsight.errors import BadInput, FirstsightWarning, UnknownName
 from firstsight.files import write_atomically
 
 if TYPE_CHECKING:
@@ -78,6 +79,31 @@ def propose_splits(
     return Proposal(dataset, train[~validates], train[validates], without)
 
 
+def make_dataset(
+    X: np.ndarray,
+    y: Sequence[str],
+    descriptions: pd.DataFrame,
+    unseen: Sequence[str] | float = 0.25,
+    held_out: float = 0.2,
+    name: str = "mine",
+    random_state: int = 0,
+) -> ZeroShotDataset:
+    """A data set of one's own arrays: features (N, d), N class names, and a table with a row per class.
+
+    `unseen` and `held_out` are those of `propose_splits`, which also proposes classes to validate on.
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"stripes": [0, 1, 0], "hooves": [0, 1, 1]}, index=["lion", "zebra", "horse"])
+    >>> X = [[0.1, 0.0], [0.0, 0.1], [0.9, 1.0], [0.1, 0.9], [0.0, 1.1]]
+    >>> make_dataset(X, ["lion", "lion", "zebra", "horse", "horse"], table, unseen=["zebra"])
+    ZeroShotDataset('mine': 5 × 2 features, 3 × 2 descriptions; train 2, test_seen 2, test_unseen 1)
+    """
+    dataset = propose_splits(name, X, y, descriptions, unseen, held_out, random_state=random_state).dataset
+    for finding in dataset.warnings:
+        warnings.warn(finding.message, FirstsightWarning, 2)
+    return dataset
+
+
 def write_xlsa17(folder: str | Path, proposal: Proposal, features: str = "features") -> None:
     """Write `att_splits.mat` and `<features>.mat` (MATLAB v5, numbered from 1), the splits last.
 
@@ -126,12 +152,13 @@ def _unseen(names: list[str], unseen: Sequence[str] | float, random: np.random.G
         if count < 1:
             raise BadInput(f"There are {len(names)} classes with samples; splits need at least 3, 2 of them seen.")
         return [names[i] for i in np.sort(random.permutation(len(names))[:count])]
+    unseen = [unseen] if isinstance(unseen, str) else list(unseen)
     unknown = [name for name in unseen if name not in names]
     if unknown:
         raise UnknownName("class with samples", unknown[0], names)
     if len(set(unseen)) > len(names) - 2:
         raise BadInput(f"{len(set(unseen))} of {len(names)} classes are to be unseen; leave at least 2 to learn from.")
-    return list(unseen)
+    return unseen
 
 
 def _loc(rows: np.ndarray) -> np.ndarray:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from firstsight.data.dataset import ZeroShotDataset
-from firstsight.data.raw import RawDataset
-from firstsight.data.rules import checks
-from firstsight.data.rules.descriptions import description_findings
-from firstsight.data.rules.features import feature_findings
-from firstsight.data.rules.finding import Finding
+from firstsight.data.rules import Finding, all_findings
+from firstsight.data.unchecked import UncheckedDataset
 from firstsight.errors import BadInput
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ class TrainingSet(ZeroShotDataset):
     Rows without a label have the code −1 and are in no part; `pool` has them.
     """
 
-    _needed = ("train",)
+    needed_parts = ("train",)
 
     @property
     def pool(self) -> np.ndarray:
@@ -33,9 +32,8 @@ class TrainingSet(ZeroShotDataset):
         return self.features[self.labels < 0]
 
     def findings(self) -> list[Finding]:
-        """What the audit says of descriptions and features; parts are not asked for here."""
-        raw = RawDataset.of(self)
-        return [*description_findings(raw), *feature_findings(raw)]
+        """What the audit says."""
+        return all_findings(UncheckedDataset.of(self))
 
 
 def make_training_set(
@@ -48,7 +46,11 @@ def make_training_set(
     """Put labelled rows, descriptions and unlabelled rows together; every labelled class must be described."""
     check_described(labels, descriptions)
     pool = np.empty((0, features.shape[1]), dtype=np.float32) if unlabeled is None else unlabeled
-    checks.check_length("unlabeled", pool.shape[1], features.shape[1], "features")
+    if pool.shape[1] != features.shape[1]:
+        raise BadInput(
+            f"`unlabeled` has {pool.shape[1]} features per row, but labelled rows have {features.shape[1]}; make both "
+            "with the same backbone."
+        )
     code = {str(name): i for i, name in enumerate(descriptions.index)}
     return TrainingSet(
         name=name,
@@ -73,12 +75,21 @@ def check_described(labels: Sequence[str], descriptions: pd.DataFrame) -> None:
     missing = [name for name in seen if name not in set(names)]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        nearest = _nearest(missing[0], names)
+        hint = f"did you mean {nearest!r}? Write both the same way" if nearest else "add a description"
         raise BadInput(
-            f"There are samples of the class {missing[0]!r}{more}, but the table of classes has no such row; add a "
-            "description, or take the samples away."
+            f"There are samples of the class {missing[0]!r}{more}, but the table of classes has no such row; {hint}, "
+            "or take the samples away."
         )
     if len(seen) < 2:
         raise BadInput(
             f"There are samples of {len(seen)} class{'' if len(seen) == 1 else 'es'}; learning needs at least 2 "
             "classes to tell apart."
         )
+
+
+def _nearest(name: str, names: Sequence[str]) -> str | None:
+    """The name that differs only by case, spaces, underscores or hyphens, else the one that looks most like it."""
+    plain = {re.sub(r"[\s_-]+", "", known).casefold(): known for known in reversed(names)}
+    same = plain.get(re.sub(r"[\s_-]+", "", name).casefold())
+    return same or next(iter(difflib.get_close_matches(name, names, n=1, cutoff=0.75)), None)

@@ -1,53 +1,62 @@
-"""The part of the audit that looks at feature values, a few megabytes at a time."""
+"""Rules about feature values, looked at a few megabytes at a time."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firstsight.data.raw import RawDataset
-from firstsight.data.rules.checks import blocks
+from firstsight.data.rules.arrays import blocks, in_range
 from firstsight.data.rules.finding import Finding
 
+if TYPE_CHECKING:
+    from firstsight.data.unchecked import UncheckedDataset
 
-def feature_findings(raw: RawDataset) -> Iterator[Finding]:
-    """NaN and infinite values, columns that never change, and equal rows in training and test."""
-    features = raw.features
-    if features is None:
+
+def finite(data: UncheckedDataset) -> Iterator[Finding]:
+    """Rows that are used hold finite numbers; a row in no part is nobody's business."""
+    if data.features is None:
         return
-    if features.shape[1] == 0:
-        yield Finding("error", "Features have no columns.")
-        return
-    low, high = np.full(features.shape[1], np.inf), np.full(features.shape[1], -np.inf)
-    digests: dict[str, dict[int, bytes]] = {}
-    for part, rows in raw.parts.items():
-        rows = np.unique(rows[(rows >= 0) & (rows < len(features))])
-        digests[part], broken = {}, []
-        for block in blocks(rows, features.shape[1]):
-            values = features[block]
-            finite = np.isfinite(values).all(axis=1)
-            broken += block[~finite].tolist()
-            for number, row in zip(block.tolist(), values, strict=True):
-                digests[part][number] = hashlib.blake2b(row.data, digest_size=16).digest()
-            if part == "train" and finite.any():
-                low = np.minimum(low, values[finite].min(axis=0))
-                high = np.maximum(high, values[finite].max(axis=0))
+    for part, rows in data.parts.items():
+        broken: list[int] = []
+        for block in blocks(in_range(rows, len(data.features)), data.features.shape[1]):
+            good = np.isfinite(data.features[block]).all(axis=1)
+            if not good.all():
+                broken += block[~good].tolist()
         if broken:
             yield Finding(
                 "error",
-                f"{len(broken)} rows of `{part}` have NaN or infinite features, row "
-                f"{broken[0] + raw.numbered_from} for one.",
+                f"`features` contains NaN or infinite values in row {broken[0] + data.numbered_from} (counted from "
+                f"{data.numbered_from}; {len(broken)} such rows of `{part}`); numbers beyond 3.4e38 do not fit "
+                "float32 and count as infinite: replace them or leave the rows out of every part.",
             )
+
+
+def odd_values(data: UncheckedDataset) -> Iterator[Finding]:
+    """Columns that never change, and rows with the same features: the same picture twice, most likely."""
+    features = data.features
+    if features is None or features.shape[1] == 0:
+        return
+    low, high = np.full(features.shape[1], np.inf), np.full(features.shape[1], -np.inf)
+    digests: dict[str, dict[int, bytes]] = {}
+    for part, rows in data.parts.items():
+        digests[part] = {}
+        for block in blocks(np.unique(in_range(rows, len(features))), features.shape[1]):
+            values = features[block]
+            for number, row in zip(block.tolist(), values, strict=True):
+                digests[part][number] = hashlib.blake2b(row.data, digest_size=16).digest()
+            values = values[np.isfinite(values).all(axis=1)]
+            if part == "train" and len(values):
+                low, high = np.minimum(low, values.min(axis=0)), np.maximum(high, values.max(axis=0))
     constant = int((low == high).sum())
     if constant:
         yield Finding("note", f"{constant} of {features.shape[1]} feature columns never change in `train`.")
-    yield from _twins(digests, raw.numbered_from)
+    yield from _twins(digests, data.numbered_from)
 
 
 def _twins(digests: dict[str, dict[int, bytes]], first: int) -> Iterator[Finding]:
-    """Rows with exactly the same features: the same picture twice, most likely."""
     train = {digest: row for row, digest in digests["train"].items()}
     for part in ("test_seen", "test_unseen"):
         shared = [row for row, digest in digests[part].items() if digest in train]

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import os
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from firstsight.data import load_dataset, read_tables
+from firstsight.data import load_dataset, read_descriptions, read_tables
 from firstsight.errors import BadInput, UnknownName, UnreadableFile
 
 
@@ -59,10 +62,8 @@ def test_parquet_reads_the_same_even_with_classes_as_the_index(tmp_path, samples
 
 
 def test_without_pyarrow_a_parquet_file_says_what_to_install(tmp_path, monkeypatch):
-    def read_parquet(path):
-        raise ImportError("Unable to find a usable engine")  # what pandas answers without pyarrow
-
-    monkeypatch.setattr(pd, "read_parquet", read_parquet)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # as if it were not installed
+    (tmp_path / "samples.parquet").write_bytes(b"PAR1")
     with pytest.raises(BadInput, match=r"firstsight\[parquet\]"):
         read_tables(tmp_path / "samples.parquet", tmp_path / "classes.csv")
 
@@ -168,3 +169,60 @@ def test_two_versions_of_one_table_are_refused(tmp_path, samples, classes):
     (tmp_path / "samples.parquet").write_bytes(b"")
     with pytest.raises(BadInput, match="remove one of them"):
         load_dataset(tmp_path)
+
+
+def _descriptions(tmp_path, content: bytes):
+    (tmp_path / "classes.csv").write_bytes(content)
+    return read_descriptions(tmp_path / "classes.csv")
+
+
+@pytest.mark.parametrize(
+    ("lines", "number"),
+    [
+        (["zebra,1,4,9", "lion,0,4"], 2),  # pandas would take "zebra" for an index and name the class "1"
+        (["zebra,1,4,9", "lion,0,4,9"], 2),
+        (["zebra,1,4", "", "lion,0,4,9"], 4),
+        (['"ze\nbra",1,4', "lion,0,4,"], 4),
+    ],
+)
+def test_a_line_with_more_cells_than_the_heading_is_refused_by_its_number(tmp_path, lines, number):
+    with pytest.raises(BadInput, match=rf"Line {number} of .*classes\.csv has 4 cells, but the heading names 3"):
+        _descriptions(tmp_path, "\n".join(["class,striped,legs", *lines, ""]).encode())
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])
+@pytest.mark.parametrize("separator", [",", "\t", ";"])
+def test_what_spreadsheets_write_is_read(tmp_path, encoding, separator):
+    text = "class,striped,legs\nTüpfelhyäne,0.5,4\nzebra,1,4\n".replace(",", separator)
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    table = _descriptions(tmp_path, (mark + text).encode(encoding))
+    assert list(table.index) == ["Tüpfelhyäne", "zebra"]
+    assert table.loc["Tüpfelhyäne"].to_dict() == {"striped": 0.5, "legs": 4.0}
+
+
+def test_a_table_in_latin_1_is_told_so(tmp_path):
+    with pytest.raises(UnreadableFile, match=r"is not UTF-8 text.*Latin-1.*save it as UTF-8"):
+        _descriptions(tmp_path, "class,striped\nTüpfelhyäne,1\n".encode("latin-1"))
+
+
+def test_an_empty_table_and_a_pipe_are_named(tmp_path):
+    with pytest.raises(UnreadableFile, match="it is empty"):
+        _descriptions(tmp_path, b"\n\n")
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(UnreadableFile, match="regular file"):
+        read_descriptions(tmp_path / "pipe.csv")
+
+
+def test_a_parquet_file_of_endless_repetition_is_refused(tmp_path):
+    pytest.importorskip("pyarrow", reason="Parquet is optional")
+    pd.DataFrame({"class": ["a"], "x": 1.0}).loc[[0] * 6_000_000].to_parquet(tmp_path / "a.parquet", index=False)
+    assert (tmp_path / "a.parquet").stat().st_size < 100_000
+    with pytest.raises(UnreadableFile, match="too much for a file"):
+        read_descriptions(tmp_path / "a.parquet")
+
+
+def test_too_large_for_float32_is_said(tmp_path, samples, classes):
+    samples = samples.astype({"f1": "float64"})
+    samples.loc[3, ["f1", "split"]] = [1e200, "train"]
+    with pytest.raises(BadInput, match=r"row 3 .*do not fit float32"):
+        read_tables(*_save(tmp_path, samples, classes))

@@ -8,15 +8,21 @@ import numpy as np
 
 from firstsight.data import matfile
 from firstsight.data.dataset import ZeroShotDataset
-from firstsight.data.raw import RawDataset
-from firstsight.data.rules import checks
+from firstsight.data.rules.arrays import as_float32, as_integers
+from firstsight.data.unchecked import UncheckedDataset
 from firstsight.errors import BadInput, UnknownName, UnreadableFile
 
+ACCEPTS = "a folder with att_splits.mat and a feature file"
+CHOOSES_FEATURES = True
 SPLITS_FILE = "att_splits.mat"
 _PREFERRED = "res101"
 _PARTS = {"train": "trainval_loc", "test_seen": "test_seen_loc", "test_unseen": "test_unseen_loc"}
 # Three public variants of these exist and one reaches into the test rows: only the audit ever reads them.
 _UNTRUSTED = ("train_loc", "val_loc")
+
+
+def matches(path: Path) -> bool:
+    return (path / SPLITS_FILE).exists()
 
 
 def read_xlsa17(folder: str | Path, features: str | None = None) -> ZeroShotDataset:
@@ -25,39 +31,39 @@ def read_xlsa17(folder: str | Path, features: str | None = None) -> ZeroShotData
     `features` names the feature file ("res50" or "res50.mat"); left out, it is `res101.mat`, or the only one
     there is. `train_loc` and `val_loc` are not used: `ZeroShotDataset.validation_folds` makes its own.
     """
-    return read_raw(folder, features).checked()
+    return ZeroShotDataset.judged(read(folder, features))
 
 
-def read_raw(folder: str | Path, features: str | None = None) -> RawDataset:
+def read(folder: str | Path, features: str | None = None) -> UncheckedDataset:
     """As `read_xlsa17`, unjudged; features or labels that are not there are None."""
     folder = Path(folder)
-    raw = _read_att_splits(folder)
+    found = _read_att_splits(folder)
     path = _feature_file(folder, features)
     if path is not None:
         matfile.variable_shapes(path)  # a damaged file is called so, before its labels are looked for elsewhere
-    _add_labels(raw, [*([] if path is None else [path]), *_beside(folder)])
+    _add_labels(found, [*([] if path is None else [path]), *_beside(folder)])
     if path is None:
-        return raw
-    if raw.labels is None:
-        raw.absent = f"{path} has no variable 'labels'; add it, or put a labels.mat beside it."
-    raw.features = matfile.read_matrix(path, "features")
-    n_columns, n_rows = raw.features.shape
-    if raw.labels is not None and n_columns != len(raw.labels) == n_rows:
+        return found
+    if found.labels is None:
+        found.absent = f"{path} has no variable 'labels'; add it, or put a labels.mat beside it."
+    found.features = matfile.read_matrix(path, "features")
+    n_columns, n_rows = found.features.shape
+    if found.labels is not None and n_columns != len(found.labels) == n_rows:
         raise BadInput(
             f"'features' in {path} must have one column per sample, but is {n_rows} × {n_columns} with "
             f"{n_rows} labels; transpose it."
         )
-    return raw
+    return found
 
 
-def read_splits(folder: str | Path) -> RawDataset:
+def read_splits(folder: str | Path) -> UncheckedDataset:
     """Classes, descriptions and parts, with the labels if any file has them, but without features."""
-    raw = _read_att_splits(Path(folder))
-    _add_labels(raw, _beside(Path(folder)))
-    return raw
+    found = _read_att_splits(Path(folder))
+    _add_labels(found, _beside(Path(folder)))
+    return found
 
 
-def _read_att_splits(folder: Path) -> RawDataset:
+def _read_att_splits(folder: Path) -> UncheckedDataset:
     path = folder / SPLITS_FILE
     if not path.exists():
         raise UnreadableFile(f"{folder} has no {SPLITS_FILE}; give a folder in the xlsa17 layout.")
@@ -70,10 +76,10 @@ def _read_att_splits(folder: Path) -> RawDataset:
     if not isinstance(names, list):
         raise BadInput(f"'allclasses_names' in {path} must be a cell of names, but holds numbers; save it as one.")
     original = found.get("original_att")
-    return RawDataset(
+    return UncheckedDataset(
         name=folder.resolve().name,
         class_names=tuple(names),
-        description_matrix=checks.as_float32("att", np.transpose(found["att"])),
+        description_matrix=as_float32("att", np.transpose(found["att"])),
         parts={part: _from_one(variable, found[variable]) for part, variable in _PARTS.items()},
         numbered_from=1,
         original_attributes=original.T if isinstance(original, np.ndarray) else None,
@@ -89,20 +95,20 @@ def _no_features(folder: Path) -> str:
     )
 
 
-def _add_labels(raw: RawDataset, candidates: list[Path]) -> None:
+def _add_labels(data: UncheckedDataset, candidates: list[Path]) -> None:
     """Labels and sample names from the first file that has them."""
     path = next((path for path in candidates if _has(path, "labels")), None)
     if path is None:
         return
     found = matfile.read_variables(path, ("labels", "image_files"))
-    raw.labels = _from_one("labels", found["labels"])
+    data.labels = _from_one("labels", found["labels"])
     files = found.get("image_files")
     # Names are a convenience: a file with too few of them still has good features.
-    raw.sample_names = tuple(files) if isinstance(files, list) and len(files) == len(raw.labels) else None
+    data.sample_names = tuple(files) if isinstance(files, list) and len(files) == len(data.labels) else None
 
 
 def _from_one(what: str, values: object) -> np.ndarray:
-    return checks.as_integers(what, values) - 1  # MATLAB counts from one
+    return as_integers(what, values) - 1  # MATLAB counts from one
 
 
 def _beside(folder: Path) -> list[Path]:

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import io
+import tracemalloc
+import zipfile
+
 import numpy as np
 import pytest
 
@@ -87,3 +91,64 @@ def test_anything_else_is_answered_with_what_is_accepted(tmp_path, monkeypatch, 
 def test_choosing_features_where_there_is_no_choice_is_refused(tmp_path, dataset):
     with pytest.raises(BadInput, match="leave it out"):
         load_dataset(write_npz(dataset, tmp_path / "a.npz"), features="res101")
+
+
+def _zip_with(path, arrays, key, content: bytes, compression=zipfile.ZIP_DEFLATED):
+    """The arrays as numpy.savez writes them, with one member replaced by bytes of one's own."""
+    np.savez(path, **{"descriptions" if k == "description_matrix" else k: v for k, v in arrays.items() if k != key})
+    with zipfile.ZipFile(path, "a", compression) as archive:
+        archive.writestr(f"{key}.npy", content)
+
+
+def _npy(header: dict, data: bytes = b"") -> bytes:
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, header)
+    return file.getvalue() + data
+
+
+HOSTILE = {
+    "ten thousand million empty records": _npy({"descr": "|V0", "fortran_order": False, "shape": (10**10,)}),
+    "ten thousand million empty texts": _npy({"descr": "<U0", "fortran_order": False, "shape": (10**10,)}),
+    "more than the member holds": _npy({"descr": "<f8", "fortran_order": False, "shape": (80,)}, bytes(10)),
+    "less than the member holds": _npy({"descr": "<f8", "fortran_order": False, "shape": (8,)}, bytes(640)),
+    "a negative shape": _npy({"descr": "<f8", "fortran_order": False, "shape": (-1, -1)}, bytes(8)),
+    "Python objects": _npy({"descr": "|O", "fortran_order": False, "shape": (1,)}, b"cos\nsystem\n"),
+    "a structure": _npy({"descr": [("a", "<f8")], "fortran_order": False, "shape": (1,)}, bytes(8)),
+    "letters that are none": _npy({"descr": "<U1", "fortran_order": False, "shape": (2,)}, b"\xff" * 8),
+    "half of a letter": _npy({"descr": "<U1", "fortran_order": False, "shape": (1,)}, b"\x00\xd8\x00\x00"),
+    "a bomb": _npy({"descr": "|u1", "fortran_order": False, "shape": (1 << 28,)}, bytes(1 << 28)),
+    "no array": b"hello",
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_member_that_lies_is_refused_before_memory_is_taken(tmp_path, arrays, case):
+    path = tmp_path / "a.npz"
+    _zip_with(path, arrays, "class_names", HOSTILE[case])
+    tracemalloc.start()
+    try:
+        with pytest.raises(UnreadableFile) as caught:
+            read_npz(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert "\n" not in str(caught.value)
+    assert peak < 20 << 20
+
+
+def test_only_numpys_own_ways_of_packing_are_read(tmp_path, arrays):
+    names = io.BytesIO()
+    np.save(names, np.array(arrays["class_names"]))
+    for way in (zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2):
+        _zip_with(tmp_path / "a.npz", arrays, "class_names", names.getvalue(), way)
+        with pytest.raises(UnreadableFile, match="could not be read"):
+            read_npz(tmp_path / "a.npz")
+    _zip_with(tmp_path / "a.npz", arrays, "class_names", names.getvalue())
+    assert read_npz(tmp_path / "a.npz").class_names == arrays["class_names"]
+
+
+def test_a_name_that_is_no_text_is_refused(tmp_path, arrays):
+    arrays = {**arrays, "descriptions": arrays.pop("description_matrix"), "name": np.arange(3)}
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(BadInput, match=r"`name` in .* must be one text"):
+        read_npz(tmp_path / "a.npz")

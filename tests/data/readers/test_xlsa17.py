@@ -5,7 +5,7 @@ import pytest
 import scipy.io
 
 from firstsight.data import load_dataset, read_xlsa17
-from firstsight.data.xlsa17 import read_splits
+from firstsight.data.readers.xlsa17 import read_splits
 from firstsight.errors import BadInput, UnknownName, UnreadableFile
 
 

@@ -1,0 +1,63 @@
+"""A whole data set in one .npz file of plain arrays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from firstsight.data.array_files import read_arrays, read_names, write_arrays
+from firstsight.data.dataset import ZeroShotDataset
+from firstsight.data.rules.arrays import PARTS, as_float32, as_integers
+from firstsight.data.unchecked import UncheckedDataset
+from firstsight.errors import BadInput
+
+ACCEPTS = "an .npz file"
+_NEEDED = ("features", "labels", "class_names", "descriptions", *PARTS)
+_BEFORE = "class_attributes"  # what descriptions were called in files of firstsight 0.1
+_OPTIONAL = ("name", "attribute_names", "images", "sample_names")
+
+
+def matches(path: Path) -> bool:
+    return path.suffix == ".npz" and path.is_file()
+
+
+def read_npz(path: str | Path) -> ZeroShotDataset:
+    """Read what `write_npz` wrote, or any .npz file with the same keys; nothing in it is ever unpickled.
+
+    Keys: features (N, d), labels (N,) whole numbers, class_names (C,) text, descriptions (C, a), and row
+    numbers train, test_seen, test_unseen; optional: name, attribute_names (a,), images (N, h, w) uint8,
+    sample_names (N,). All numbers count from 0.
+    """
+    return ZeroShotDataset.judged(read(Path(path)))
+
+
+def read(path: Path, features: str | None = None) -> UncheckedDataset:
+    """As `read_npz`, unjudged."""
+    found = read_arrays(path, (*_NEEDED, *_OPTIONAL, _BEFORE))
+    if _BEFORE in found:
+        found.setdefault("descriptions", found.pop(_BEFORE))
+    missing = [key for key in _NEEDED if key not in found]
+    if missing:
+        raise BadInput(f"{path} lacks {', '.join(missing)}; read_npz says which keys there must be.")
+    name = found.get("name", np.array(path.stem))
+    if name.shape != () or name.dtype.kind != "U":
+        raise BadInput(f"`name` in {path} must be one text, but has shape {name.shape} and type {name.dtype}; fix it.")
+    return UncheckedDataset(
+        name=str(name),
+        class_names=read_names(path, found, "class_names") or (),
+        description_matrix=as_float32("descriptions", found["descriptions"]),
+        parts={part: as_integers(part, found[part]) for part in PARTS},
+        labels=as_integers("labels", found["labels"]),
+        features=as_float32("features", found.pop("features")),
+        attribute_names=read_names(path, found, "attribute_names"),
+        images=found.get("images"),
+        sample_names=read_names(path, found, "sample_names"),
+    )
+
+
+def write_npz(dataset: ZeroShotDataset, path: str | Path) -> Path:
+    """Write a data set to one .npz file (uncompressed: features hardly shrink) that `read_npz` reads back."""
+    fields = {key: getattr(dataset, key) for key in (*_NEEDED, *_OPTIONAL) if key != "descriptions"}
+    fields["descriptions"] = dataset.description_matrix
+    return write_arrays(path, {key: np.asarray(value) for key, value in fields.items() if value is not None})

@@ -1,0 +1,63 @@
+"""Arrays of the types that a data set is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from firstsight.errors import BadInput
+
+PARTS = ("train", "test_seen", "test_unseen")
+_BLOCK = 1 << 22  # bytes of features looked at in one go
+
+
+def as_float32(what: str, array: object) -> np.ndarray:
+    """A C-contiguous float32 matrix; the same memory when it already is one."""
+    found = np.asarray(array)
+    if found.ndim != 2 or found.dtype.kind not in "fiub":
+        raise BadInput(
+            f"`{what}` must be a matrix of numbers, but it has shape {found.shape} and type {found.dtype}; "
+            "give one row per entry and one column per number."
+        )
+    with np.errstate(over="ignore"):  # too large for float32 becomes inf, which is then reported as such
+        return np.ascontiguousarray(found, dtype=np.float32)
+
+
+def as_integers(what: str, array: object) -> np.ndarray:
+    """A flat int64 array; MATLAB keeps whole numbers as doubles, so those are welcome."""
+    found = np.asarray(array)
+    if found.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if found.ndim > 1 and max(found.shape) == found.size:  # MATLAB's columns
+        found = found.reshape(-1)
+    whole = found.dtype.kind in "iu" or (
+        found.dtype.kind == "f"
+        # 2^53 is where doubles stop telling whole numbers apart; a cast from beyond int64 is undefined
+        and bool(np.all(np.isfinite(found) & (found == np.round(found)) & (np.abs(found) <= 2.0**53)))
+    )
+    if found.ndim != 1 or not whole:
+        raise BadInput(
+            f"`{what}` must be a list of whole numbers, but it has shape {found.shape} and type "
+            f"{found.dtype}; give one whole number per entry."
+        )
+    return found.astype(np.int64, copy=False)
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    """A read-only view; the caller's own array stays as writable as it was."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def in_range(numbers: np.ndarray, n: int) -> np.ndarray:
+    """Those from 0 to n − 1."""
+    return numbers[(numbers >= 0) & (numbers < n)]
+
+
+def blocks(rows: np.ndarray, width: int) -> Iterator[np.ndarray]:
+    """`rows` in pieces whose features take a few megabytes, so that a check never copies the data set."""
+    step = max(1, _BLOCK // (4 * max(1, width)))
+    for start in range(0, len(rows), step):
+        yield rows[start : start + step]

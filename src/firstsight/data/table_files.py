@@ -1,0 +1,151 @@
+"""Tables, CSV or Parquet: texts stay texts, and a line that does not fit the heading is refused by its number."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from firstsight.data.rules.arrays import as_float32
+from firstsight.errors import BadInput, UnreadableFile
+from firstsight.files import Allowance, require_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SUFFIXES = (".csv", ".parquet")
+_MISSING = [
+    "",
+    "NA",
+    "N/A",
+    "n/a",
+    "#N/A",
+    "NaN",
+    "nan",
+    "-NaN",
+    "-nan",
+    "null",
+    "NULL",
+    "None",
+    "<NA>",
+]  # as pandas has it
+
+
+def read_descriptions(path: str | Path) -> pd.DataFrame:
+    """A table of classes (.csv or .parquet) indexed by class: column `class`, or else the first one."""
+    import pandas as pd
+
+    path = Path(path)
+    table = read_table(path, {"class"}).drop(columns="unseen", errors="ignore")
+    names = texts(path, table.pop("class" if "class" in table else table.columns[0]))
+    return pd.DataFrame(numbers(path, table), index=pd.Index(names, name="class"), columns=table.columns)
+
+
+def read_table(path: Path, text_columns: set[str], or_first: bool = True) -> pd.DataFrame:
+    """The table at `path`; those of `text_columns` it has, or else its first column (if so wished), hold text."""
+    if path.suffix not in SUFFIXES:
+        raise BadInput(f"{path} must be a .csv or a .parquet file; convert it.")
+    require_file(path)
+    try:
+        return _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path, text_columns, or_first)
+    except BadInput:
+        raise
+    except ImportError as error:
+        raise BadInput(
+            f"Reading {path} needs pyarrow, which is not installed; pip install 'firstsight[parquet]', or "
+            "save the table as CSV."
+        ) from error
+    except UnicodeError as error:
+        raise UnreadableFile(
+            f"{path} is not UTF-8 text; it may be Latin-1 or another program's own encoding: save it as UTF-8 "
+            "(spreadsheets call it 'CSV UTF-8')."
+        ) from error
+    except Exception as error:  # pandas and pyarrow answer damage with many unrelated types
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UnreadableFile(f"{path} could not be read as a table ({reason}); save it again.") from error
+
+
+def texts(path: Path, column: pd.Series) -> list[str]:
+    """A column of names, none of them empty."""
+    found = ["" if missing else str(value) for value, missing in zip(column, column.isna(), strict=True)]
+    if "" in found and column.name != "split":
+        raise BadInput(f"Column {column.name!r} of {path} has empty entries; fill them in.")
+    return found
+
+
+def numbers(path: Path, table: pd.DataFrame) -> np.ndarray:
+    """All columns as a float32 matrix."""
+    wrong = [name for name in table if table[name].dtype.kind not in "fiub"]
+    if wrong:
+        raise BadInput(f"Column {wrong[0]!r} of {path} must hold numbers, but holds text; convert or remove it.")
+    if table.shape[1] == 0:
+        raise BadInput(f"{path} has no columns of numbers; add some.")
+    with np.errstate(over="ignore"):  # too large for float32 becomes inf, which is then reported as such
+        return as_float32(path.stem, table.to_numpy(dtype=np.float32, na_value=np.nan))
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    import pandas as pd
+    import pyarrow.parquet
+
+    size = pyarrow.parquet.read_metadata(path)
+    Allowance(path).take(
+        8 * size.num_rows * size.num_columns, "The table"
+    )  # a run of equal values costs the file nothing
+    table = pd.read_parquet(path)
+    return table.reset_index() if table.index.name else table  # a frame saved with its index
+
+
+def _read_csv(path: Path, text_columns: set[str], or_first: bool) -> pd.DataFrame:
+    import pandas as pd
+
+    with path.open("rb") as file:
+        encoding = "utf-16" if file.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    heading, separator = _heading(path, encoding)
+    wanted = text_columns & set(heading) or ({heading[0]} if or_first else set())
+    try:
+        # A class called "NA" or "007" is a class, not a missing value or a number.
+        table = pd.read_csv(
+            path,
+            sep=separator,
+            encoding=encoding,
+            index_col=False,
+            dtype=dict.fromkeys(wanted, str),
+            keep_default_na=False,
+            na_values={name: _MISSING for name in heading if name not in wanted},
+        )
+    except pd.errors.ParserError:
+        _check_lines(path, encoding, separator, len(heading))
+        raise
+    return table.assign(**{name: table[name].str.strip() for name in wanted})
+
+
+def _heading(path: Path, encoding: str) -> tuple[list[str], str]:
+    """The names of the columns and what stands between them, a comma unless the heading has none.
+
+    The first line after it is checked here: where it is longer, pandas would take its first cells for an index.
+    """
+    with path.open(encoding=encoding, newline="") as file:
+        first = next((line for line in file if line.strip()), "")
+    separator = next((mark for mark in ("\t", ";") if mark in first and "," not in first), ",")
+    heading = next(csv.reader([first], delimiter=separator), [])
+    if not heading:
+        raise UnreadableFile(f"{path} could not be read as a table: it is empty, and a table begins with column names.")
+    _check_lines(path, encoding, separator, len(heading), lines=2)
+    return heading, separator
+
+
+def _check_lines(path: Path, encoding: str, separator: str, expected: int, lines: int | None = None) -> None:
+    """Refuse the first line with more cells than the heading, among so many lines that are not empty."""
+    with path.open(encoding=encoding, newline="") as file:
+        reader = csv.reader(file, delimiter=separator)
+        for cells in reader:
+            if len(cells) > expected:
+                raise BadInput(
+                    f"Line {reader.line_num} of {path} has {len(cells)} cells, but the heading names {expected} "
+                    "columns; give every line one cell per column."
+                )
+            if lines is not None and cells and (lines := lines - 1) == 0:
+                return
