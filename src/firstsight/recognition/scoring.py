@@ -61,7 +61,8 @@ class Score:
         found = self.confusions
         if len(found):
             shown = [
-                f"{true} taken for {answer} ({n})" for true, answer, n in found.head(CONFUSIONS_SHOWN).to_numpy().tolist()
+                f"{true} taken for {answer} ({n})"
+                for true, answer, n in found.head(CONFUSIONS_SHOWN).to_numpy().tolist()
             ]
             more = f" and {len(found) - CONFUSIONS_SHOWN} other pairs" if len(found) > CONFUSIONS_SHOWN else ""
             lines.append("Most often: " + ", ".join(shown) + more + ".")
