@@ -16,8 +16,8 @@ import firstsight
 SOURCE = Path(firstsight.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-# What each part of the package may know besides itself. "files" stands beside "errors"; "firstsight" is the bare
-# package, for its version. A new part must be entered here before it is imported anywhere.
+# What each part of the package may know besides itself. "files" and "schemas" stand beside "errors"; "firstsight"
+# is the bare package, for its version. A new part must be entered here before it is imported anywhere.
 BASE = {"errors", "files", "schemas"}
 JUDGED = BASE | {"terminal", "data", "methods", "evaluation"}
 MAY_IMPORT: dict[str, set[str]] = {
@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "records": BASE,
     "execution": JUDGED | {"firstsight", "records"},
     "tuning": JUDGED | {"records", "execution"},
-    "benchmark": JUDGED | {"records", "execution", "tuning"},
+    "benchmarking": JUDGED | {"records", "execution", "tuning"},
     "report": BASE | {"data", "evaluation", "records"},
     "contract": BASE | {"methods", "data", "evaluation", "models"},
 }

@@ -19,6 +19,8 @@ _HOME = {
     "ZeroShotDataset": "data",
     "load_dataset": "data",
     "evaluate": "evaluation",
+    "tune": "tuning",
+    "benchmark": "benchmarking",
     "save": "models",
     "load": "models",
     "Answers": "recognition",

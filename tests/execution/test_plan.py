@@ -9,10 +9,11 @@ from firstsight.errors import BadInput, UnknownName
 from firstsight.execution.plan import Job, choose_methods, longest_first, make_plan, missing, parameters_hash
 from firstsight.methods import all_methods
 from firstsight.methods.deep_embedding import PRESETS
+from firstsight.records import Record
 
 
 def _cells(jobs):
-    return [(cell["method"], cell["setting"], cell["seed"]) for job in jobs for cell in job.key_records()]
+    return [(cell.method, cell.setting, cell.seed) for job in jobs for cell in job.cells()]
 
 
 def test_an_inductive_method_is_fitted_once_per_seed_for_both_settings():
@@ -48,7 +49,8 @@ def test_an_unknown_method_or_none_is_refused(words, error):
 
 
 def _done(job, **more):
-    return [{**cell, "status": "done", "seconds": 1.0, "given": job.given, **more} for cell in job.key_records()]
+    values = {"schema": 1, "status": "done", "seconds": 1.0, "given": job.given, **more}
+    return [Record.model_validate_json(json.dumps({**values, **cell._asdict()})) for cell in job.cells()]
 
 
 def test_only_what_has_no_finished_record_is_missing():
@@ -93,7 +95,7 @@ def test_what_a_fit_begins_with_does_not_depend_on_the_seed_or_the_setting():
 
 def test_calibration_goes_back_to_generalized_cells_that_were_finished_without_it():
     jobs = make_plan("small", ["eszsl", "sae"])
-    with_it, without = ({"seen_unseen": {"calibrated": c}} for c in ({"h": 1.0}, None))
+    with_it, without = ({"seen_unseen": {"calibrated": c}} for c in ({"constant": 0.5, "h": 1.0}, None))
     there = [*_done(jobs[0], **with_it), *_done(jobs[1], **without)]
     assert missing(jobs, there) == []
     assert _cells(missing(jobs, there, calibrate=True)) == [("sae", "gzsl", 0)]

@@ -121,7 +121,7 @@ def read_values(words: str | None, study: Study) -> list[dict[str, float]]:
 def _make_maps(datasets: list[ZeroShotDataset], out: Path, given: dict[str, dict[str, dict[str, Any]]]) -> None:
     from rich.console import Console
 
-    from firstsight.benchmark.map_study import is_current, make_map, map_file
+    from firstsight.benchmarking.map_study import is_current, make_map, map_file
 
     console = Console(soft_wrap=True, highlight=False, markup=False)
     for dataset in datasets:

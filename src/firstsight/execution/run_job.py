@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 import warnings
@@ -17,10 +18,12 @@ from firstsight.evaluation import fit_on, harmonic_mean, percent
 from firstsight.evaluation.leakage import Watched
 from firstsight.evaluation.measures import MEASURES, measure_generalized
 from firstsight.evaluation.trade_off import TradeOff
+from firstsight.execution.entries import description_of, parameters_of
 from firstsight.execution.plan import Job, parameters_hash
-from firstsight.execution.rounds import rounds_of
-from firstsight.methods import find_method
-from firstsight.records.storage import SCHEMA, Record
+from firstsight.execution.rounds import diagnostics_of, rounds_of
+from firstsight.records.schema import SCHEMA, Cell, Record
+
+Values = dict[str, Any]  # of a record that is being made
 
 
 def run_job(
@@ -30,33 +33,41 @@ def run_job(
     began = time.perf_counter()
     _forget_peak()
     try:
-        records = _run(job, dataset, checkpoint, calibrate)
+        found = _run(job, dataset, checkpoint, calibrate)
     except Exception as error:
         message = " ".join(str(error).split())
         if not isinstance(error, FirstsightError):
             message = f"{type(error).__name__}: {message[:300]}"  # libraries may add pages of their own stack
-        records = [failed(cell, message, time.perf_counter() - began) for cell in job.key_records()]
-    for record in records:
-        if record["status"] == "done":
-            record["parameters_hash"] = parameters_hash(job)
-        record |= {"split": dataset.split_hash, "features": features, "given": job.given, "tuned": job.tuned}
-    return records
+        return failed(job, message, time.perf_counter() - began, dataset.split_hash, features)
+    hashed = {"parameters_hash": parameters_hash(job)}
+    return [_record(job, {**values, **hashed}, dataset.split_hash, features) for values in found]
 
 
-def failed(cell: Record, error: str, seconds: float) -> Record:
-    """The record of a cell without a result."""
+def failed(job: Job, error: str, seconds: float, split: str, features: str) -> list[Record]:
+    """The records of a job without a result."""
+    return [_record(job, _without_result(job, cell, error, seconds), split, features) for cell in job.cells()]
+
+
+def _record(job: Job, values: Values, split: str, features: str) -> Record:
+    if job.estimator is not None or job.word:  # no word that tells what it is
+        values["estimator"] = job.word or description_of(job.estimator)
+    values = {**values, "split": split, "features": features, "given": job.given, "tuned": job.tuned}
+    return Record.model_validate_json(json.dumps(values))  # as it will be read: equal to the last bit
+
+
+def _without_result(job: Job, cell: Cell, error: str, seconds: float) -> Values:
     figures = dict.fromkeys(("t1", "ts", "tr", "h"))
-    cls = find_method(cell["method"])
-    about = {"extra_supervision": cls.extra_supervision, "transductive": cls.transductive, "space": cls.space}
+    declared = {"extra_supervision": "", "transductive": False, "space": ""}  # by whoever is no method of firstsight
+    about = {name: getattr(job.entry.kind, name, nothing) for name, nothing in declared.items()}
     return {
-        "schema": SCHEMA, "status": "failed", "error": error, **cell, **figures, "per_class": {}, "confusion": [],
-        "parameters": {}, **about, "versions": _versions(), "seconds": round(seconds, 2), "fit_seconds": None,
-        "cpu_seconds": None, "peak_mib": _peak_mib(), "threads": _threads(), "touched": None, "seen_unseen": None,
-        "space_facts": None, "rounds": None, "collapsed": False, "warnings": [], "resumed": False,
+        "schema": SCHEMA, "status": "failed", "error": error, **cell._asdict(), **figures, "per_class": {},
+        "confusion": [], "parameters": {}, **about, "versions": _versions(), "seconds": round(seconds, 2),
+        "fit_seconds": None, "cpu_seconds": None, "peak_mib": _peak_mib(), "threads": _threads(), "touched": None,
+        "seen_unseen": None, "space_facts": None, "rounds": None, "collapsed": False, "warnings": [], "resumed": False,
     }  # fmt: skip
 
 
-def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate: bool) -> list[Record]:
+def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate: bool) -> list[Values]:
     estimator = make_estimator(job, checkpoint)
     resumed = checkpoint is not None and checkpoint.exists()
     began, work = time.perf_counter(), time.process_time()
@@ -66,19 +77,19 @@ def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate:
     fit_seconds = time.perf_counter() - began
     told = list(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
     common = {
-        "parameters": estimator.resolved_parameters(),
+        "parameters": parameters_of(estimator),
         "fit_seconds": round(fit_seconds, 2),
         "cpu_seconds": round(time.process_time() - work, 2),  # of the fit: what a busy machine does not change
         "touched": watched.touched(dataset),
-        "collapsed": estimator.diagnostics_["collapsed"],
+        "collapsed": diagnostics_of(estimator).get("collapsed", False),
         "warnings": told[:5],
         "resumed": resumed,
     }
     records = []
-    for cell in job.key_records():
+    for cell in job.cells():
         began = time.perf_counter()
-        measured = MEASURES[cell["setting"]](estimator, dataset)
-        if cell["setting"] == "gzsl":
+        measured = MEASURES[cell.setting](estimator, dataset)
+        if cell.setting == "gzsl":
             curve = measured.pop("trade_off")
             calibrated = None
             if calibrate:
@@ -93,31 +104,25 @@ def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate:
             }
         seconds = fit_seconds + time.perf_counter() - began
         done = {"status": "done", "error": None, "seconds": round(seconds, 2), "peak_mib": _peak_mib()}
-        rounds = rounds_of(estimator, dataset, cell["setting"])
-        records.append({**failed(cell, "", 0.0), **common, **measured, **done, "rounds": rounds})
+        rounds = rounds_of(estimator, dataset, cell.setting)
+        records.append({**_without_result(job, cell, "", 0.0), **common, **measured, **done, "rounds": rounds})
     return records
 
 
-def make_estimator(job: Job, checkpoint: Path | None = None, setting: str | None = None):
+def make_estimator(job: Job, checkpoint: Path | None = None, setting: str | None = None) -> Any:
     """The unfitted estimator of a job."""
-    cls = find_method(job.method)
-    supplied = {
-        "random_state": job.seed,
-        "setting": setting or job.settings[0],
-        "checkpoint": None if checkpoint is None else str(checkpoint),
-    }
-    known = cls._get_param_names()
-    return cls(**{**job.given, **job.variant, **{k: v for k, v in supplied.items() if k in known}})
+    place = None if checkpoint is None else str(checkpoint)
+    return job.entry.make(job.variant, job.seed, setting or job.settings[0], place)
 
 
-def _fit_or_begin_anew(estimator, dataset: ZeroShotDataset) -> Watched:
+def _fit_or_begin_anew(estimator: Any, dataset: ZeroShotDataset) -> Watched:
     watched = Watched(estimator)
     try:
-        fit_on(watched, dataset)
+        fit_on(estimator, dataset, watched.fit)
     except StaleCheckpoint as error:  # of a fit that is no longer this one (a default has changed, say), or unreadable
         error.path.unlink()
         watched = Watched(estimator)
-        fit_on(watched, dataset)
+        fit_on(estimator, dataset, watched.fit)
     return watched
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from firstsight.data import ZeroShotDataset
-from firstsight.files import write_atomically
+from firstsight.files import remove_stale, write_atomically
 
 _FEATURES = "features.npy"
 _ARRAYS = ("labels", "description_matrix", "train", "test_seen", "test_unseen")
@@ -22,6 +23,16 @@ def share(dataset: ZeroShotDataset, folder: Path, twin: Path | None = None) -> N
     write_atomically(folder / "arrays.npz", lambda path: np.savez(path, **arrays))
     names = {"name": dataset.name, "class_names": dataset.class_names, "attribute_names": dataset.attribute_names}
     write_atomically(folder / "names.json", json.dumps(names, ensure_ascii=False))
+
+
+def unshare(folder: Path) -> None:
+    """Remove what `share` has written, and what writes that were killed have left of it; nothing else."""
+    for name in (_FEATURES, "arrays.npz", "names.json"):
+        remove_stale(folder / name)
+        with suppress(OSError):
+            (folder / name).unlink()
+    with suppress(OSError):  # not there, or not ours alone
+        folder.rmdir()
 
 
 def open_shared(folder: Path) -> ZeroShotDataset:

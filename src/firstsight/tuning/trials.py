@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from firstsight.data import ZeroShotDataset
+from firstsight.execution.entries import Entry
 from firstsight.execution.plan import make_plan
 from firstsight.execution.runner import Event
-from firstsight.execution.session import CHECKPOINTS, DATA, prepare, remove_if_empty
-from firstsight.records.storage import Record, key_of, read_records
+from firstsight.execution.session import CHECKPOINTS, prepare, remove_if_empty
+from firstsight.records.schema import Cell, Key, Record, key_of
+from firstsight.records.storage import file_stem, read_records
 from firstsight.tuning.candidates import FIGURE, Candidate
 
 STUDY = "tune"
@@ -24,9 +25,8 @@ class Trials:
 
     folder: Path
     folds: list[ZeroShotDataset]
-    method: str  # its command-line word
+    entry: Entry  # with the parameters that are not searched
     objectives: list[str]
-    fixed: dict[str, Any]  # parameters that are not searched
     seed: int
     processes: int
     tell: Callable[[list[Record]], None] = lambda records: None  # hears of every fit that has ended
@@ -36,13 +36,10 @@ class Trials:
 
         One fit of an inductive method serves both objectives; a transductive one is fitted for each.
         """
-        given = {self.method: self.fixed}
         plans = {
             fold.name: [
                 replace(job, seed=self.seed)
-                for job in make_plan(
-                    fold.name, [self.method], self.objectives, given=given, study=STUDY, variants=candidates
-                )
+                for job in make_plan(fold.name, [self.entry], self.objectives, study=STUDY, variants=candidates)
             ]
             for fold in self.folds
         }
@@ -55,24 +52,27 @@ class Trials:
     def forget(self) -> None:
         """Remove what a search has left in the folder, and the folder if nothing else is in it."""
         for path in self.folder.glob("*.jsonl"):
-            if all(record["study"] == STUDY for record in read_records(path)):
+            if all(record.study == STUDY for record in read_records(path)):
                 path.unlink()
-        for hidden in (CHECKPOINTS, DATA):
-            shutil.rmtree(self.folder / hidden, ignore_errors=True)
+        for fold in self.folds:  # its checkpoints are those of fits that failed
+            checkpoints = self.folder / CHECKPOINTS / file_stem(fold.name)
+            for checkpoint in checkpoints.glob("*.safetensors"):
+                checkpoint.unlink()
+            remove_if_empty(checkpoints)
+        remove_if_empty(self.folder / CHECKPOINTS)
         remove_if_empty(self.folder)
 
     def _show(self, event: Event) -> None:
         if event.records is not None:
             self.tell(event.records)
 
-    def _candidate(self, parameters: dict[str, Any], found: dict[Any, Record]) -> Candidate:
-        cell = {"method": self.method, "seed": self.seed, "variant": parameters, "study": STUDY}
+    def _candidate(self, parameters: dict[str, Any], found: dict[Key, Record]) -> Candidate:
         cells = [
-            [found[key_of({**cell, "dataset": fold.name, "setting": objective})] for fold in self.folds]
-            for objective in self.objectives
+            [found[key_of(Cell(fold.name, self.entry.name, self.seed, parameters, STUDY, o))] for fold in self.folds]
+            for o in self.objectives
         ]
-        errors = [record["error"] for records in cells for record in records if record["status"] == "failed"]
+        errors = [record.error or "" for records in cells for record in records if record.status == "failed"]
         if errors:
             return Candidate(parameters, {}, errors[0])
         figures = zip(self.objectives, cells, strict=True)
-        return Candidate(parameters, {o: [record[FIGURE[o]] for record in records] for o, records in figures})
+        return Candidate(parameters, {o: [getattr(record, FIGURE[o]) for record in records] for o, records in figures})
