@@ -21,17 +21,15 @@ from firstsight.terminal import progress as bar
 from firstsight.terminal import say
 from firstsight.tuning.choices import Choices, gather_choices, read_choices
 from firstsight.tuning.schema import ChoiceFile
+from firstsight.tuning.search import Choice
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from firstsight.tuning.search import Choice
 
 Plans = dict[str, list[Job]]  # by data set
 Show = Callable[[Event], None]
 Follower = Callable[[Plans, Session], AbstractContextManager[Show]]  # whoever wants to show how far it is
 Data = ZeroShotDataset | str | Path
-Tuned = "str | Path | Choice | Sequence[Choice]"
 
 
 def benchmark(
@@ -99,7 +97,7 @@ def choices_for(
         return {}
     if isinstance(tuned, str | Path):
         return gather_choices(read_choices(Path(tuned)), datasets, str(tuned))
-    listed = tuned if isinstance(tuned, Sequence) else [tuned]
+    listed = [tuned] if isinstance(tuned, Choice) else tuned
     files: list[tuple[str, ChoiceFile]] = [(f"choice {n}", one.to_file()) for n, one in enumerate(listed, start=1)]
     return gather_choices(files, datasets, "`tuned`")
 

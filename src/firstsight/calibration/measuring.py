@@ -22,7 +22,7 @@ from firstsight.calibration.confidence import (
 )
 from firstsight.data import ZeroShotDataset
 from firstsight.errors import BadInput
-from firstsight.evaluation import fit_on, harmonic_mean, mean_class_accuracy
+from firstsight.evaluation import figures, fit_on
 from firstsight.evaluation.reliability import reliability
 from firstsight.terminal import progress
 
@@ -133,14 +133,14 @@ class _Measured:
     def accuracies(self, shift: float) -> dict[str, float]:
         codes, n_seen = self.codes, self.n_seen
         unseen_only = self.scores["test_unseen"][:, n_seen:].argmax(axis=1) + n_seen
-        found = {"t1": mean_class_accuracy(codes["test_unseen"], unseen_only)}
+        found = {"t1": figures(t1=(codes["test_unseen"], unseen_only)).t1 or 0.0}
         if len(codes["test_seen"]):
             for end, by in (("", 0.0), ("_shifted", shift)):
-                ts, tr = (
-                    mean_class_accuracy(codes[part], self.shifted(part, by).argmax(axis=1))
-                    for part in ("test_unseen", "test_seen")
+                unseen, seen = (
+                    (codes[part], self.shifted(part, by).argmax(axis=1)) for part in ("test_unseen", "test_seen")
                 )
-                found |= {f"ts{end}": ts, f"tr{end}": tr, f"h{end}": harmonic_mean(ts, tr)}
+                now = figures(ts=unseen, tr=seen)
+                found |= {f"{name}{end}": getattr(now, name) for name in ("ts", "tr", "h")}
         return found
 
 

@@ -121,7 +121,7 @@ def _opened(model: Any, X: np.ndarray) -> tuple[Any, np.ndarray]:
             model = model.best_estimator_
             continue
         if len(model.steps) > 1:
-            X = model[:-1].transform(X)
+            X = np.asarray(model[:-1].transform(X))
         model = model.steps[-1][1]
     return model, X
 
@@ -132,8 +132,8 @@ def _pool(estimator: Any, dataset: ZeroShotDataset, X: np.ndarray, y: np.ndarray
     rows = dataset.test_unseen
     if core.setting == "gzsl" and not core.extra_supervision:
         rows = np.concatenate([dataset.test_seen, dataset.test_unseen])
-    pool = dataset.features[np.sort(rows)]
+    pool: np.ndarray = dataset.features[np.sort(rows)]
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
         # A pipeline transforms X alone: the pool is given as the method will see its rows.
-        pool = clone(estimator[:-1]).fit(X, y).transform(pool)
+        pool = np.asarray(clone(estimator[:-1]).fit(X, y).transform(pool))
     return pool

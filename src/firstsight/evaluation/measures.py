@@ -69,7 +69,7 @@ def _columns(y: np.ndarray, classes: list[str]) -> np.ndarray:
     return np.array([position[name] for name in y.tolist()], dtype=np.intp)
 
 
-def _confusions(truth: np.ndarray, predicted: np.ndarray) -> list[list]:
+def _confusions(truth: np.ndarray, predicted: np.ndarray) -> list[list[Any]]:
     wrong = truth != predicted
     if not wrong.any():
         return []

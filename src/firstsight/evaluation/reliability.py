@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 BINS = 15
 
@@ -23,7 +24,9 @@ class Reliability:
         return float(np.nansum(self.share * np.abs(self.accuracy - self.confidence)))
 
 
-def reliability(confidence, right, weights=None, bins: int = BINS) -> Reliability:
+def reliability(
+    confidence: ArrayLike, right: ArrayLike, weights: ArrayLike | None = None, bins: int = BINS
+) -> Reliability:
     """Bins of rows by the confidence (n,) of their answer; `right (n,)` says whether the answer was.
 
     >>> reliability([0.9, 0.9, 0.9, 0.9], [True, True, True, False]).ece.__round__(6)
@@ -40,6 +43,6 @@ def reliability(confidence, right, weights=None, bins: int = BINS) -> Reliabilit
     return Reliability(total / total.sum(), mean_confidence, accuracy)
 
 
-def expected_calibration_error(confidence, right, bins: int = BINS) -> float:
+def expected_calibration_error(confidence: ArrayLike, right: ArrayLike, bins: int = BINS) -> float:
     """ECE over `bins` equal-width bins, as a fraction."""
     return reliability(confidence, right, bins=bins).ece

@@ -16,16 +16,17 @@ hubness       skewness of N_k over the candidate classes, N_k(c) = how often c i
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
-def space_facts(scores, truth) -> dict[str, float | None]:
+def space_facts(scores: ArrayLike, truth: ArrayLike) -> dict[str, float | None]:
     """The three numbers from scores (n, C) of test rows and the columns (n,) of their classes."""
     scores, truth = np.asarray(scores, dtype=np.float64), np.asarray(truth)
     centred = scores - scores.mean(axis=1, keepdims=True)
     return {**compactness_and_separability(centred, truth), "hubness": hubness(scores, truth)}
 
 
-def compactness_and_separability(points, labels) -> dict[str, float | None]:
+def compactness_and_separability(points: ArrayLike, labels: ArrayLike) -> dict[str, float | None]:
     """Of points (n, e) in any space, by class; None where there is nothing to compare."""
     points = np.asarray(points, dtype=np.float64)
     classes, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
@@ -53,7 +54,7 @@ def compactness_and_separability(points, labels) -> dict[str, float | None]:
     }
 
 
-def hubness(scores, truth, k: int | None = None) -> float | None:
+def hubness(scores: ArrayLike, truth: ArrayLike, k: int | None = None) -> float | None:
     """Skewness over candidate classes of how often each is among the k best; None if all are equally often."""
     scores = np.asarray(scores)
     n_classes = scores.shape[1]
@@ -73,4 +74,4 @@ def hubness(scores, truth, k: int | None = None) -> float | None:
 def _distances(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     from scipy.spatial.distance import cdist
 
-    return cdist(X, Y)
+    return np.asarray(cdist(X, Y))

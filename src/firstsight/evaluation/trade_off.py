@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from firstsight.evaluation.metrics import harmonic_mean
 
@@ -54,14 +55,16 @@ class TradeOff:
         return [[round(100 * float(self.ts[i]), 2), round(100 * float(self.tr[i]), 2)] for i in keep]
 
 
-def trade_off(unseen_scores, unseen_truth, seen_scores, seen_truth, is_seen) -> TradeOff:
+def trade_off(
+    unseen_scores: ArrayLike, unseen_truth: ArrayLike, seen_scores: ArrayLike, seen_truth: ArrayLike, is_seen: ArrayLike
+) -> TradeOff:
     """The curve from scores (n, C) of test rows of unseen and of seen classes.
 
     `*_truth` are the columns of the right classes; `is_seen` (C,) tells which columns are seen classes.
     """
-    is_seen = np.asarray(is_seen)
-    of_unseen, right_unseen, _ = _sides(np.asarray(unseen_scores), np.asarray(unseen_truth), is_seen)
-    of_seen, _, right_seen = _sides(np.asarray(seen_scores), np.asarray(seen_truth), is_seen)
+    seen = np.asarray(is_seen)
+    of_unseen, right_unseen, _ = _sides(np.asarray(unseen_scores), np.asarray(unseen_truth), seen)
+    of_seen, _, right_seen = _sides(np.asarray(seen_scores), np.asarray(seen_truth), seen)
     gain = right_unseen * _weights(unseen_truth)  # what ts wins when this row goes over to the unseen classes
     loss = right_seen * _weights(seen_truth)  # what tr loses
     changes = np.concatenate([of_unseen, of_seen])
@@ -72,7 +75,7 @@ def trade_off(unseen_scores, unseen_truth, seen_scores, seen_truth, is_seen) -> 
     return TradeOff(constants, np.r_[0.0, ts], np.r_[loss.sum(), np.maximum(tr, 0)])
 
 
-def _sides(scores: np.ndarray, truth: np.ndarray, is_seen: np.ndarray):
+def _sides(scores: np.ndarray, truth: np.ndarray, is_seen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The constant at which each row changes sides, and whether the best class of either side is right."""
     unseen = np.where(is_seen, -np.inf, scores)
     seen = np.where(is_seen, scores, -np.inf)
@@ -80,7 +83,7 @@ def _sides(scores: np.ndarray, truth: np.ndarray, is_seen: np.ndarray):
     return change, unseen.argmax(axis=1) == truth, seen.argmax(axis=1) == truth
 
 
-def _weights(truth) -> np.ndarray:
+def _weights(truth: ArrayLike) -> np.ndarray:
     """One share per row that makes a sum over rows a mean over classes of per-class means."""
     _, codes, counts = np.unique(truth, return_inverse=True, return_counts=True)
     return 1 / (counts[codes] * len(counts))

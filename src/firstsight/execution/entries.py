@@ -160,7 +160,10 @@ def identity_of(estimator: Any) -> Any:
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
     """Values as JSON holds them; what it cannot hold, as its `repr` (an address in memory is nobody's identity)."""
-    return json.loads(json.dumps(dict(values), default=lambda value: re.sub(r" at 0x[0-9a-f]+", "", repr(value))))
+    held: dict[str, Any] = json.loads(
+        json.dumps(dict(values), default=lambda value: re.sub(r" at 0x[0-9a-f]+", "", repr(value)))
+    )
+    return held
 
 
 def _code_of(cls: type) -> str:

@@ -158,7 +158,7 @@ def missing(jobs: Iterable[Job], records: Iterable[Record], calibrate: bool = Fa
             if (record.parameters_hash or now) != now:
                 raise OtherRecords(
                     f"The records of {job.dataset} hold {job.method} ({cell.setting}, seed {job.seed}) from when "
-                    "its default parameters were others"
+                    f"its {'default parameters' if job.estimator is None else 'parameters or its code'} were others"
                 )
             if calibrate and cell.setting == "gzsl" and not (record.seen_unseen and record.seen_unseen.calibrated):
                 settings.append(cell.setting)

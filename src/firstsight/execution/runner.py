@@ -25,6 +25,7 @@ from firstsight.records.storage import RecordFile
 # What the numerical libraries read when they are loaded.
 _THREAD_LIMITS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _RECORDS = TypeAdapter(list[Record])
+_Answers = queue.Queue[tuple["_Worker", str | None]]
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Runner:
     def run(self, jobs: list[Job], places: dict[str, Place], show: Callable[[Event], None]) -> None:
         """Run the jobs in order; a job whose process dies is a failed record, and another process takes over."""
         waiting = list(reversed(jobs))
-        answers: queue.Queue[tuple[_Worker, str | None]] = queue.Queue()
+        answers: _Answers = queue.Queue()
         running: dict[_Worker, tuple[Job, float]] = {}
 
         def tell(job: Job, records: list[Record] | None) -> None:
@@ -135,7 +136,7 @@ def checkpoint_of(job: Job, folder: Path) -> Path:
 
 
 class _Worker:
-    def __init__(self, threads: int, answers: queue.Queue):
+    def __init__(self, threads: int, answers: _Answers):
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed in stop)
         self._process = subprocess.Popen(
             # -P: what lies in the current folder is not for this process to import.
@@ -149,7 +150,7 @@ class _Worker:
         )
         threading.Thread(target=self._read, args=(answers,), daemon=True).start()
 
-    def _read(self, answers: queue.Queue) -> None:
+    def _read(self, answers: _Answers) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             answers.put((self, line))
@@ -179,7 +180,7 @@ class _Worker:
 
 
 @contextmanager
-def _workers(threads: int, answers: queue.Queue) -> Iterator[Callable[[], _Worker]]:
+def _workers(threads: int, answers: _Answers) -> Iterator[Callable[[], _Worker]]:
     started: list[_Worker] = []
 
     def start() -> _Worker:

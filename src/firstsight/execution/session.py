@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from firstsight.data import ZeroShotDataset
 from firstsight.errors import BadInput
@@ -45,7 +46,7 @@ def prepare(
     datasets: list[ZeroShotDataset],
     plans: dict[str, list[Job]],
     calibrate: bool = False,
-    instead: str = "choose another --out, or remove those lines first",
+    instead: str = "choose another folder, or remove those lines first",
 ) -> Iterator[Session]:
     """Compare a plan with the records of a folder; nothing is written before everything was judged.
 
@@ -69,7 +70,7 @@ def prepare(
     pending = {job.fingerprint() for job in jobs}
     places: dict[str, Place] = {}
     _remove_litter(folder)
-    shared_features: dict[tuple, Path] = {}  # validation folds of a data set have its features in common
+    shared_features: dict[tuple[Any, ...], Path] = {}  # validation folds of a data set have its features in common
     try:
         for dataset in datasets:
             name, shared = dataset.name, folder / DATA / files[dataset.name].path.stem

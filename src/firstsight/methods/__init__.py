@@ -75,7 +75,7 @@ def make(name: str, /, supplied: Mapping[str, Any] | None = None, **parameters: 
     known = cls._get_param_names()
     for parameter in parameters:
         if parameter == "preset" and parameter not in known:
-            raise BadInput(f"Presets belong to the paper's own methods; {name} has none: leave `preset` out.")
+            raise BadInput(f"Presets belong to the paper's own methods; {name} has no presets: leave it out.")
         if parameter not in known:
             raise UnknownName(f"parameter of {name}", parameter, known)
     for parameter, value in (supplied or {}).items():

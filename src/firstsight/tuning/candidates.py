@@ -92,7 +92,7 @@ def _numbers(values: list[Any]) -> bool:
     return len(values) > 1 and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values)
 
 
-def _distribution(values: list[Any]):
+def _distribution(values: list[Any]) -> Any:
     import optuna
 
     if not _numbers(values):

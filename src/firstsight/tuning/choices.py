@@ -53,7 +53,7 @@ def gather_choices(
             same = "+".join(other for other, values in choice.chosen.items() if values == parameters)
             by_setting[objective] = {"parameters": parameters, "tuned": {"objective": same, **about}}
     if not any(found.values()):
-        raise BadInput(f"{place} holds nothing that was tuned on {', '.join(known)}; leave --tuned out, or tune first.")
+        raise BadInput(f"{place} holds nothing that was tuned on {', '.join(known)}; leave it out, or tune first.")
     for choices in found.values():
         for by_setting in choices.values():
             for setting, other in (("zsl", "gzsl"), ("gzsl", "zsl")):

@@ -49,19 +49,6 @@ class Trials:
         found = {key_of(record): record for record in read_records(self.folder)}
         return [self._candidate(parameters, found) for parameters in candidates]
 
-    def forget(self) -> None:
-        """Remove what a search has left in the folder, and the folder if nothing else is in it."""
-        for path in self.folder.glob("*.jsonl"):
-            if all(record.study == STUDY for record in read_records(path)):
-                path.unlink()
-        for fold in self.folds:  # its checkpoints are those of fits that failed
-            checkpoints = self.folder / CHECKPOINTS / file_stem(fold.name)
-            for checkpoint in checkpoints.glob("*.safetensors"):
-                checkpoint.unlink()
-            remove_if_empty(checkpoints)
-        remove_if_empty(self.folder / CHECKPOINTS)
-        remove_if_empty(self.folder)
-
     def _show(self, event: Event) -> None:
         if event.records is not None:
             self.tell(event.records)
@@ -76,3 +63,17 @@ class Trials:
             return Candidate(parameters, {}, errors[0])
         figures = zip(self.objectives, cells, strict=True)
         return Candidate(parameters, {o: [getattr(record, FIGURE[o]) for record in records] for o, records in figures})
+
+
+def forget_trials(folder: Path, folds: list[ZeroShotDataset]) -> None:
+    """Remove what a search has left in a folder, and the folder if nothing else is in it."""
+    for path in folder.glob("*.jsonl"):
+        if all(record.study == STUDY for record in read_records(path)):
+            path.unlink()
+    for fold in folds:  # checkpoints are those of fits that failed
+        checkpoints = folder / CHECKPOINTS / file_stem(fold.name)
+        for checkpoint in checkpoints.glob("*.safetensors"):
+            checkpoint.unlink()
+        remove_if_empty(checkpoints)
+    remove_if_empty(folder / CHECKPOINTS)
+    remove_if_empty(folder)
