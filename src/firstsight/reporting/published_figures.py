@@ -20,7 +20,7 @@ class Published(NamedTuple):
 @cache
 def published_figures() -> dict[tuple[str, str, str], Published]:
     """Every figure by data set (the name of its xlsa17 folder), method and metric (t1, ts, tr, h)."""
-    text = files("firstsight.report").joinpath("published.csv").read_text(encoding="utf-8")
+    text = files("firstsight.reporting").joinpath("published.csv").read_text(encoding="utf-8")
     return {
         (line["dataset"], line["method"], line["metric"]): Published(
             float(line["value"]), line["name_in_paper"], line["source"], line["note"]

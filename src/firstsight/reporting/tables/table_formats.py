@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from itertools import groupby
 
-from firstsight.report.table import Cell, Column, Table
+from firstsight.reporting.tables.table import Cell, Column, Table
 
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -31,7 +31,11 @@ def html_table(table: Table) -> str:
             body.append(f'<tr class="heading"><th colspan="{len(table.columns)}"><span>{escape(row)}</span></th></tr>')
         else:
             cells = zip(row, table.columns, strict=True)
-            body.append("<tr>" + "".join(_html_cell(cell, column) for cell, column in cells) + "</tr>")
+            body.append(
+                ('<tr class="ours">' if row[0].mark == "ours" else "<tr>")
+                + "".join(_html_cell(cell, column) for cell, column in cells)
+                + "</tr>"
+            )
     return (
         f'<h3>{escape(table.title)}</h3><div class="scroll" tabindex="0" role="region" aria-label="'
         f'{escape(table.title)}"><table><thead>{head}</thead><tbody>{"".join(body)}</tbody></table></div>'
@@ -117,11 +121,11 @@ def _escaped(text: str) -> str:
     return "".join(f"\\{letter}" if letter in _MARKDOWN else letter for letter in text)
 
 
-def _groups(columns) -> list[tuple[str, int]]:
+def _groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
     return [(group, len(list(own))) for group, own in groupby(columns, key=lambda column: column.group)]
 
 
-def _html_head(columns) -> Iterator[str]:
+def _html_head(columns: Sequence[Column]) -> Iterator[str]:
     if any(column.group for column in columns):
         yield "".join(
             f'<th colspan="{n}" scope="colgroup" class="group">{escape(group)}</th>' for group, n in _groups(columns)
@@ -137,9 +141,11 @@ def _html_cell(cell: Cell, column: Column) -> str:
         text = f"<u>{text}</u>"
     elif cell.mark == "failed":
         text = f'<span class="failed">{text}</span>'
+    text += f"<sup>{escape(cell.sign)}</sup>" if cell.sign else ""
     detail = f"<small>{escape(cell.detail)}</small>" if cell.detail else ""
     long = not column.is_number and max(len(cell.text), len(cell.detail)) > 36
-    return f"<td{_LONG if long else _align(column)}>{text}{detail}</td>"
+    look = f' class="number bar" style="--share:{cell.share:.3f}"' if cell.share is not None else _align(column)
+    return f"<td{_LONG if long else look}>{text}{detail}</td>"
 
 
 def _align(column: Column) -> str:
@@ -148,15 +154,17 @@ def _align(column: Column) -> str:
 
 def _latex_cell(cell: Cell) -> str:
     wrap = {"best": r"\textbf{%s}", "second": r"\underline{%s}", "failed": r"\textit{%s}"}.get(cell.mark, "%s")
+    sign = rf"$^{{\mathrm{{{latex_text(cell.sign)}}}}}$" if cell.sign else ""
     detail = r" {\scriptsize (" + latex_text(cell.detail) + ")}" if cell.detail else ""
-    return wrap % latex_text(cell.text) + detail
+    return wrap % latex_text(cell.text) + sign + detail
 
 
 def _markdown_cell(cell: Cell) -> str:
     # Markdown cannot underline, and GitHub lets <ins> through but not <u>.
     wrap = {"best": "**%s**", "second": "<ins>%s</ins>", "failed": "*%s*"}.get(cell.mark, "%s")
-    return wrap % markdown_text(cell.text) + (f" ({markdown_text(cell.detail)})" if cell.detail else "")
+    sign = f"<sup>{markdown_text(cell.sign)}</sup>" if cell.sign else ""
+    return wrap % markdown_text(cell.text) + sign + (f" ({markdown_text(cell.detail)})" if cell.detail else "")
 
 
-def _piped(cells) -> str:
+def _piped(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cells) + " |"

@@ -10,11 +10,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in one place: the text, a quieter line beneath it, and how it is marked."""
+    """What stands in one place: the text, a small sign behind it, a quieter line beneath it, and how it is marked.
+
+    A `share` from 0 to 1 is shown as a bar behind the text where the format has bars.
+    """
 
     text: str
     detail: str = ""
-    mark: str = ""  # "best", "second", "failed" or ""
+    mark: str = ""  # "best", "second", "failed", "ours" or ""
+    sign: str = ""
+    share: float | None = None
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,9 @@ class Column:
     title: str
     group: str = ""
     is_number: bool = True
+
+
+Row = Sequence[Cell] | str
 
 
 @dataclass(frozen=True)
@@ -37,9 +45,14 @@ class Table:
     name: str
     title: str
     columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell] | str]
+    rows: Sequence[Row]
     notes: Sequence[str] = ()
     tidy: Sequence[Mapping[str, Any]] = field(default=())
+
+
+def words(*titles: str) -> list[Column]:
+    """Columns of words."""
+    return [Column(title, is_number=False) for title in titles]
 
 
 def spread(values: Sequence[float], digits: int = 1) -> str:
