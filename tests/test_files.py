@@ -8,8 +8,16 @@ import sys
 
 import pytest
 
-from firstsight.errors import CannotWrite
-from firstsight.files import atomic_path, write_atomically
+from firstsight.errors import CannotWrite, UnreadableFile
+from firstsight.files import (
+    Allowance,
+    atomic_path,
+    csv_text,
+    remove_stale,
+    require_file,
+    temporary_beside,
+    write_atomically,
+)
 
 OLD = "what was there before\n"
 
@@ -124,5 +132,75 @@ write_atomically(sys.argv[1], slowly)
     assert process.wait(timeout=300) == -signal.SIGKILL
     process.stdout.close()
     assert target.read_text() == OLD
-    write_atomically(target, "new")  # what the dead left behind is in nobody's way
+    assert len(os.listdir(target.parent)) == 2
+    write_atomically(target, "new")  # the next writer removes what the dead one left
     assert target.read_text() == "new"
+    assert os.listdir(target.parent) == ["record.json"]
+
+
+def test_what_living_processes_are_writing_stays(target):
+    with atomic_path(target) as other:
+        write_atomically(target, "meanwhile")
+        assert other.exists()
+        other.write_text("last")
+    assert target.read_text() == "last"
+
+
+def test_folders_of_dead_processes_are_removed_and_nothing_else(tmp_path):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait(timeout=300)
+    mine = temporary_beside(tmp_path / "model")
+    theirs = mine.with_name(mine.name.replace(f"-{os.getpid()}-", f"-{dead.pid}-"))
+    for folder in (mine, theirs, tmp_path / ".model", tmp_path / "model", tmp_path / ".models.x-1-2"):
+        folder.mkdir()
+        (folder / "weights").write_text("heavy")
+    remove_stale(tmp_path / "model")
+    assert not theirs.exists()
+    assert len(os.listdir(tmp_path)) == 4
+
+
+def test_a_link_is_written_through(target):
+    link = target.with_name("link.json")
+    link.symlink_to(target.name)
+    write_atomically(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+
+
+def test_a_device_and_a_folder_are_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("pipe", "folder"):
+        with pytest.raises(CannotWrite, match="not a file"):
+            write_atomically(tmp_path / name, "new")
+    assert sorted(os.listdir(tmp_path)) == ["folder", "pipe"]
+
+
+def test_a_long_name_leaves_room_for_a_temporary_one(tmp_path):
+    write_atomically(tmp_path / ("ü" * 120 + ".json"), "long")
+    assert len(os.listdir(tmp_path)) == 1
+
+
+def test_only_regular_files_are_opened(tmp_path, target):
+    assert require_file(target) == target
+    os.mkfifo(tmp_path / "pipe")
+    for path, word in ((tmp_path / "pipe", "pipe"), (tmp_path, "a folder"), (tmp_path / "no", "does not exist")):
+        with pytest.raises(UnreadableFile, match=word):
+            require_file(path)
+    with pytest.raises(UnreadableFile, match="cannot be opened"):
+        require_file("a\0b")
+
+
+def test_a_file_may_unpack_to_a_hundred_times_its_size_and_64_mebibytes(target):
+    allowance = Allowance(target)
+    allowance.take((64 << 20) + 100 * len(OLD), "everything")
+    with pytest.raises(UnreadableFile, match="one more byte in .* claims 1 bytes"):
+        allowance.take(1, "one more byte")
+
+
+@pytest.mark.parametrize(
+    ("cell", "written"),
+    [("=1+1", "'=1+1"), ("@a", "'@a"), ("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0"), ("-0.5", "-0.5"), ("ox", "ox")],
+)
+def test_a_cell_that_a_spreadsheet_would_run_gets_an_apostrophe(cell, written):
+    assert csv_text(cell) == written

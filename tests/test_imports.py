@@ -16,18 +16,20 @@ import firstsight
 SOURCE = Path(firstsight.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-# What each part of the package may know besides itself. "files" stands beside "errors"; "firstsight" is the bare
-# package, for its version. A new part must be entered here before it is imported anywhere.
-BASE = {"errors", "files"}
+# What each part of the package may know besides itself. "files" and "schemas" stand beside "errors"; "firstsight"
+# is the bare package, for its version. A new part must be entered here before it is imported anywhere.
+BASE = {"errors", "files", "schemas"}
 JUDGED = BASE | {"terminal", "data", "methods", "evaluation"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "terminal": set(),
     "files": {"errors"},
+    "schemas": set(),
+    "observing": set(),
     "data": BASE,
     "encoders": BASE,
-    "methods": BASE | {"terminal"},
-    "evaluation": BASE | {"data"},
+    "methods": BASE | {"terminal", "observing"},
+    "evaluation": BASE | {"data", "observing"},
     "calibration": JUDGED,
     "models": JUDGED | {"firstsight", "calibration"},
     "recognition": JUDGED | {"firstsight", "calibration", "models", "encoders"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class FirstsightError(Exception):
@@ -28,6 +29,18 @@ class UnknownName(BadInput):
 
 class UnreadableFile(BadInput):
     """A file is missing, truncated, foreign or not allowed to be read."""
+
+
+class StaleCheckpoint(BadInput):
+    """A checkpoint that this fit cannot go on from, because it is another fit's or cannot be read."""
+
+    def __init__(self, message: str, path: Path):
+        super().__init__(message)
+        self.path = path
+
+
+class NotCalibrated(BadInput, AttributeError):
+    """Confidence was asked of a model without calibration. An AttributeError, so that `hasattr` says no."""
 
 
 class CannotWrite(FirstsightError, OSError):

@@ -1,31 +1,46 @@
-"""Writing files so that a full disk or a killed process never leaves half of one, and where caches live."""
+"""Files: written all or nothing, read only if they are regular and unpack to a bounded size; and where caches live."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
+import secrets
+import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from firstsight.errors import CannotWrite
+from firstsight.errors import CannotWrite, UnreadableFile
 
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """A temporary path beside `path`; on success it takes its place in one step, on failure it vanishes."""
+    """A temporary path beside `path`; on success it takes its place in one step, on failure it vanishes.
+
+    A link is written through, not replaced. What killed writers to the same path left behind is removed.
+    """
     path = Path(path)
     temporary = None
     try:
+        if path.is_symlink():
+            path = path.resolve()
+        if path.exists() and not path.is_file():
+            raise OSError(0, "it is a folder or a device, not a file")
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
-        os.close(handle)
-        temporary = Path(name)
+        remove_stale(path)
+        name = temporary_beside(path)
+        os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        temporary = name
+        mode = stat.S_IMODE(temporary.stat().st_mode)  # what the umask leaves of 0666
         yield temporary
-        with temporary.open("rb") as written:  # the bytes must be on the disk before the name points at them
-            os.fsync(written.fileno())
-        temporary.chmod(0o666 & ~_umask())
+        temporary.chmod(mode)  # some writers put a private file of their own in its place
+        _sync(temporary)  # the bytes must be on the disk before the name points at them
         temporary.replace(path)
+        with suppress(OSError):  # not every file system can; the file itself is complete in any case
+            _sync(path.parent)
     except OSError as error:
         reason = error.strerror or error
         raise CannotWrite(
@@ -48,6 +63,76 @@ def write_atomically(path: str | Path, content: str | bytes | Callable[[Path], o
             temporary.write_bytes(content)
 
 
+def temporary_beside(path: str | Path) -> Path:
+    """A free hidden name beside `path`, for a file or a folder, that tells which process it belongs to."""
+    path = Path(path)
+    return path.parent / f"{_mark(path)}{os.getpid()}-{secrets.token_hex(4)}{path.suffix[:20]}"
+
+
+def remove_stale(path: str | Path) -> None:
+    """Remove temporary files and folders of `path` whose process, of this machine, is no longer there."""
+    path = Path(path)
+    mark = _mark(path)
+    with suppress(OSError):  # cleaning up is a courtesy; where it cannot be done, the work goes on
+        for left in path.parent.iterdir():
+            owner = left.name.removeprefix(mark).split("-")[0]
+            if left.name.startswith(mark) and owner.isdecimal() and not _lives(int(owner)):
+                with suppress(OSError):
+                    shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+
+
+def require_file(path: str | Path) -> Path:
+    """`path`, if it is a regular file: opening a pipe waits for ever, and a device never ends."""
+    path = Path(path)
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise UnreadableFile(f"{path} does not exist; check the path.") from error
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL character
+        reason = getattr(error, "strerror", None) or error
+        raise UnreadableFile(f"{path} cannot be opened ({reason}); check the path and its permissions.") from error
+    if not stat.S_ISREG(mode):
+        what = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
+        raise UnreadableFile(f"{path} must be a regular file, but is {what}; give a file.")
+    return path
+
+
+class Allowance:
+    """How many bytes one file may unpack to: 100 times its size, and 64 MiB whatever its size.
+
+    Compressed features of doubles unpack to two to four times the file, ones and zeros kept as doubles to fifty times; a
+    thousand times, which deflate reaches on a single repeated byte, is an attack or a mistake. Everything is asked for
+    before it is read, and what was granted is never given back.
+    """
+
+    def __init__(self, path: str | Path):
+        self._path = Path(path)
+        self._size = self._path.stat().st_size
+        self._left = 100 * self._size + (64 << 20)
+
+    def take(self, count: int, what: str) -> None:
+        """Ask for `count` bytes for `what`."""
+        self._left -= count
+        if count < 0 or self._left < 0:
+            raise UnreadableFile(
+                f"{what} in {self._path} claims {count:,} bytes, too much for a file of {self._size:,}; it is damaged "
+                "or not what it seems: get it again."
+            )
+
+
+def csv_text(cell: str) -> str:
+    """A cell of a CSV file that people open: spreadsheets run what begins with = + - @, so an apostrophe goes before it.
+
+    Numbers stay as they are.
+    """
+    if not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return cell
+    with suppress(ValueError):
+        float(cell)
+        return cell
+    return "'" + cell
+
+
 def cache_folder() -> Path:
     """`$FIRSTSIGHT_CACHE`, else the user's cache folder."""
     if chosen := os.environ.get("FIRSTSIGHT_CACHE"):
@@ -59,7 +144,28 @@ def cache_folder() -> Path:
     return home / "firstsight"
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _mark(path: Path) -> str:
+    """How temporary names beside `path` begin; another machine's process numbers mean nothing on this one."""
+    machine = hashlib.sha256(platform.node().encode()).hexdigest()[:6]
+    name = path.name.encode(errors="surrogateescape")[:150].decode(errors="ignore")  # names end at 255 bytes
+    return f".{name}.{machine}-"
+
+
+def _lives(process: int) -> bool:
+    if os.name == "nt":
+        return True  # there, signal 0 is no question but Ctrl-C
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _sync(path: Path) -> None:
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

@@ -172,14 +172,13 @@ def some(tmp_path, npz):
     from firstsight.data import read_npz
     from firstsight.execution.plan import Job
     from firstsight.execution.run_job import failed
-    from firstsight.execution.shared_data import features_hash
 
     data = read_npz(npz)
-    (cell,) = Job("small", "eszsl", ("zsl",), 0).key_records()
-    more = {"status": "done", "error": None, "given": {}, "split": data.split_hash, "features": features_hash(data)}
+    (record,) = failed(Job("small", "eszsl", ("zsl",), 0), "", 1.0, data.split_hash, data.features_hash)
     out = tmp_path / "some"
     out.mkdir()
-    (out / "small.jsonl").write_text(json.dumps({**failed(cell, "", 1.0), **more}) + "\n")
+    done = {**record.as_json(), "status": "done", "error": None}
+    (out / "small.jsonl").write_text(json.dumps(done) + "\n")
     return out, (out / "small.jsonl").read_bytes()
 
 

@@ -248,7 +248,7 @@ def test_data_make_writes_a_folder_that_is_clean(cli, backbone, tmp_path):
     checked = cli("data", "check", tmp_path / "x")
     assert checked.code == 0
     assert "0 errors, 0 warnings" in checked.out
-    assert load_dataset(tmp_path / "x").unseen_classes == ("sea", "sun")
+    assert load_dataset(tmp_path / "x").unseen_classes == ["sea", "sun"]
     again = cli("data", "make", tmp_path / "f.npz", "--classes", table, "--out", tmp_path / "x")
     again.is_refused_with("not an empty folder")
     paint(tmp_path / "flat", {"sea": (0, 2, 9)}, count=2)

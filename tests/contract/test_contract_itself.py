@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from firstsight.contract import CHECKS, ContractViolation, Trial, check_method
 from firstsight.methods.base import TransductiveClassifier, ZeroShotClassifier
@@ -43,9 +43,6 @@ class Honest(ZeroShotClassifier):
     grid: ClassVar[dict[str, list[Any]]] = {"penalty": [0.1, 1.0, 10.0]}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "penalty": [Interval(Real, 0, None, closed="neither")],
-        "feature_scaling": [StrOptions({"unit", "standard"}), None],
-        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
-        "random_state": ["random_state"],
     }
 
     def __init__(self, *, penalty=0.1, feature_scaling=None, attribute_scaling=None, random_state=None):
@@ -274,7 +271,18 @@ class FillsIn(Honest):
 
 
 class JudgesNoParameter(Honest):
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    def _validate_params(self):
+        pass
+
+
+class TakesAttributesByPosition(Honest):
+    def _in_fitted_order(self, table):
+        return table
+
+
+class ForgetsTheNamesOfAttributes(Honest):
+    def _prepare(self, X, y, descriptions):
+        return super()._prepare(X, y, descriptions.set_axis(range(descriptions.shape[1]), axis="columns"))
 
 
 class LosesTheModel(Honest):
@@ -325,6 +333,8 @@ CAUGHT = [
     (ScoresTheOtherWayRound, "check_candidates_are_respected", "best"),
     (IgnoresTheOrder, "check_columns_follow_candidates", "order"),
     (StrangersGetLess, "check_new_names_are_welcome", "new classes"),
+    (TakesAttributesByPosition, "check_attributes_go_by_name", "by position"),
+    (ForgetsTheNamesOfAttributes, "check_attributes_go_by_name", "forgets the names"),
     (KnowsOldClassesOnly, "check_new_classes_need_no_retraining", "after the fit"),
     (ConfusedByFewCandidates, "check_fewer_candidates_are_never_harder", "among the unseen"),
     (KeepsWeightsToItself, "check_saved_model_in_a_fresh_process", "other scores"),

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from firstsight.data import ZeroShotDataset
+from firstsight.data import ZeroShotDataset, load_dataset
 from firstsight.errors import BadInput, UnknownName
 
 
@@ -35,8 +37,14 @@ def test_doubles_and_fortran_order_become_c_contiguous_float32(arrays):
 
 
 def test_seen_and_unseen_classes_come_in_table_order(arrays, dataset):
-    assert dataset.seen_classes == arrays["class_names"][:6]
-    assert dataset.unseen_classes == arrays["class_names"][6:]
+    assert dataset.seen_classes == list(arrays["class_names"][:6])
+    assert dataset.unseen_classes == list(arrays["class_names"][6:])
+
+
+def test_class_names_pick_rows_of_the_descriptions(dataset):
+    table = dataset.descriptions
+    assert list(table.loc[dataset.unseen_classes].index) == ["gnu", "hen"]
+    assert len(table.loc[dataset.seen_classes + dataset.unseen_classes]) == 8
 
 
 def test_a_part_gives_features_and_class_names(arrays, dataset):
@@ -67,6 +75,20 @@ def test_the_split_hash_sees_classes_labels_and_parts_but_not_features(arrays, d
     unlabelled = {"labels": np.where(arrays["labels"] == 7, 6, arrays["labels"])}
     for change in (moved, renamed, unlabelled):
         assert ZeroShotDataset(**{**arrays, **change}).split_hash != dataset.split_hash
+
+
+def test_the_features_hash_sees_features_and_descriptions_but_no_split(arrays, dataset):
+    same = ZeroShotDataset(**{**arrays, "train": arrays["train"][1:]})
+    assert same.features_hash == dataset.features_hash
+    assert len(dataset.features_hash) == 16
+    for change in ({"features": arrays["features"] + 1}, {"description_matrix": -arrays["description_matrix"]}):
+        assert ZeroShotDataset(**{**arrays, **change}).features_hash != dataset.features_hash
+
+
+def test_the_features_hash_is_the_one_that_the_records_hold():
+    records = Path(__file__).resolve().parents[2] / "results" / "glyphs.jsonl"
+    kept = {json.loads(line)["features"] for line in records.read_text(encoding="utf-8").splitlines()}
+    assert kept == {load_dataset("glyphs").features_hash}
 
 
 def _with(arrays, field, index, value):

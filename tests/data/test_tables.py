@@ -91,7 +91,7 @@ def test_class_names_stay_text(tmp_path, samples, classes):
 def test_without_a_split_the_unseen_column_decides_and_a_fifth_is_held_out(tmp_path, samples, classes, words):
     classes["unseen"] = [words[0] if name in ("gnu", "hen") else words[1] for name in classes["animal"]]
     dataset = read_tables(*_save(tmp_path, samples.drop(columns="split"), classes))
-    assert dataset.unseen_classes == ("gnu", "hen")
+    assert dataset.unseen_classes == ["gnu", "hen"]
     _, y = dataset.part("test_seen")
     assert all((y == name).sum() == 2 for name in dataset.seen_classes)
     assert len(dataset.train) + len(dataset.test_seen) + len(dataset.test_unseen) == 80

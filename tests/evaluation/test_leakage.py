@@ -4,15 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from firstsight.evaluation import fit_on
-from firstsight.evaluation.leakage import watch
+from firstsight.evaluation.leakage import Watched
 from firstsight.methods import ESZSL, QFSL, DeepEmbedding, TransductiveDeepEmbedding
+from firstsight.observing import observers
 
 
 def _touched(model, dataset, fit=fit_on):
-    with watch(model) as watched:
-        fit(model, dataset)
+    watched = Watched(model)
+    fit(watched, dataset)
     return watched.touched(dataset)
 
 
@@ -104,8 +107,35 @@ def test_watching_changes_neither_the_result_nor_the_estimator(small):
     assert set(vars(watched)) == set(vars(alone))
 
 
-def test_a_fit_that_fails_leaves_no_watch_behind(small):
-    model = ESZSL(feature_penalty=-1)
+def test_a_fit_that_fails_leaves_no_observer_behind(small):
     with pytest.raises(ValueError, match="feature_penalty"):
-        _touched(model, small)
-    assert not {"fit", "_fit", "_prepare"} & set(vars(model))
+        _touched(ESZSL(feature_penalty=-1), small)
+    assert observers() == ()
+
+
+class OwnFit(ESZSL):
+    """Has a `fit` of its own, which leaves the work to the base class."""
+
+    def fit(self, X, y, descriptions=None, *, note=""):
+        self.note_ = note
+        return super().fit(X, y, descriptions)
+
+
+def test_a_method_with_a_fit_of_its_own_is_watched_as_well(small):
+    assert _touched(OwnFit(), small) == _touched(ESZSL(), small)
+
+
+def test_a_pipeline_is_watched_at_its_entrance_and_at_the_method_in_its_last_step(small):
+    def fit(pipeline, data):
+        pipeline.fit(*data.part("train"), eszsl__descriptions=data.descriptions)
+
+    alone = _touched(ESZSL(), small)
+    assert _touched(make_pipeline(StandardScaler(), ESZSL()), small, fit) == alone
+
+    class PeekingLast(Peeking):
+        pass
+
+    peeking = make_pipeline(StandardScaler(), PeekingLast())
+    watched = Watched(peeking)
+    watched.fit(*small.part("train"), peekinglast__descriptions=small.descriptions)
+    assert watched.touched(small) == {**alone, "unseen_descriptions_in_fit": True}

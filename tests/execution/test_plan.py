@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from firstsight.errors import BadInput, UnknownName
-from firstsight.execution.plan import choose_methods, longest_first, make_plan, missing, parameters_hash
+from firstsight.execution.plan import Job, choose_methods, longest_first, make_plan, missing, parameters_hash
 from firstsight.methods import all_methods
 from firstsight.methods.deep_embedding import PRESETS
+from firstsight.records import Record
 
 
 def _cells(jobs):
-    return [(cell["method"], cell["setting"], cell["seed"]) for job in jobs for cell in job.key_records()]
+    return [(cell.method, cell.setting, cell.seed) for job in jobs for cell in job.cells()]
 
 
 def test_an_inductive_method_is_fitted_once_per_seed_for_both_settings():
@@ -45,7 +49,8 @@ def test_an_unknown_method_or_none_is_refused(words, error):
 
 
 def _done(job, **more):
-    return [{**cell, "status": "done", "seconds": 1.0, "given": job.given, **more} for cell in job.key_records()]
+    values = {"schema": 1, "status": "done", "seconds": 1.0, "given": job.given, **more}
+    return [Record.model_validate_json(json.dumps({**values, **cell._asdict()})) for cell in job.cells()]
 
 
 def test_only_what_has_no_finished_record_is_missing():
@@ -90,7 +95,7 @@ def test_what_a_fit_begins_with_does_not_depend_on_the_seed_or_the_setting():
 
 def test_calibration_goes_back_to_generalized_cells_that_were_finished_without_it():
     jobs = make_plan("small", ["eszsl", "sae"])
-    with_it, without = ({"seen_unseen": {"calibrated": c}} for c in ({"h": 1.0}, None))
+    with_it, without = ({"seen_unseen": {"calibrated": c}} for c in ({"constant": 0.5, "h": 1.0}, None))
     there = [*_done(jobs[0], **with_it), *_done(jobs[1], **without)]
     assert missing(jobs, there) == []
     assert _cells(missing(jobs, there, calibrate=True)) == [("sae", "gzsl", 0)]
@@ -129,3 +134,17 @@ def test_long_jobs_come_first_as_earlier_records_know_them():
     assert [job.method for job in longest_first(jobs, [])] == ["transductive-deep-embedding", "dem", "eszsl"]
     known = [r for job, s in zip(jobs, (7e4, 2.0, 5.0), strict=True) for r in _done(job, seconds=s)]
     assert [job.method for job in longest_first(jobs, known)] == ["eszsl", "transductive-deep-embedding", "dem"]
+
+
+RECORDS = sorted((Path(__file__).parents[2] / "results").glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_the_hash_of_parameters_is_that_of_every_record_so_far(path):
+    for line in path.read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        if record["status"] != "done" or "parameters_hash" not in record:
+            continue
+        names = ("dataset", "method", "seed", "given", "variant", "study")
+        job = Job(settings=(record["setting"],), **{name: record[name] for name in names})
+        assert parameters_hash(job) == record["parameters_hash"], job.name

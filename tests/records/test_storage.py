@@ -6,20 +6,23 @@ import multiprocessing
 import pytest
 
 from firstsight.errors import BadInput, CannotWrite, UnreadableFile
+from firstsight.files import _mark
+from firstsight.records import Record
 from firstsight.records.storage import RecordFile, read_records, records_file
 
 
 def test_what_is_appended_is_read_back(tmp_path, record):
     file = RecordFile(tmp_path / "new" / "folder", "small")
     file.open()
-    file.append([record(), record(setting="gzsl", method="Gerät")])
+    two = [Record(**record()), Record(**record(setting="gzsl", method="Gerät"))]
+    file.append(two)
     file.close()
-    assert read_records(tmp_path / "new" / "folder") == [record(), record(setting="gzsl", method="Gerät")]
+    assert read_records(tmp_path / "new" / "folder") == two
 
 
 def test_the_newest_line_of_a_cell_counts(write, record):
     path = write(record(status="failed"), record(seed=1), record(t1=60.0))
-    assert [(r["seed"], r["status"], r["t1"]) for r in read_records(path)] == [(0, "done", 60.0), (1, "done", 50.0)]
+    assert [(r.seed, r.status, r.t1) for r in read_records(path)] == [(0, "done", 60.0), (1, "done", 50.0)]
 
 
 @pytest.mark.parametrize(
@@ -32,13 +35,13 @@ def test_cells_that_differ_in_any_part_of_their_name_are_different(write, record
 def test_a_cut_off_last_line_is_passed_over_and_then_removed(write, record, tmp_path):
     path = write(record(), json.dumps(record(seed=1))[:40], end="")
     before = path.read_bytes()
-    assert read_records(path) == [record()]
+    assert read_records(path) == [Record(**record())]
     assert path.read_bytes() == before  # reading changes nothing
     file = RecordFile(tmp_path, "small")
     file.open()
-    file.append([record(seed=1)])
+    file.append([Record(**record(seed=1))])
     file.close()
-    assert read_records(path) == [record(), record(seed=1)]
+    assert read_records(path) == [Record(**record()), Record(**record(seed=1))]
     assert len(path.read_text().splitlines()) == 2
 
 
@@ -46,9 +49,9 @@ def test_a_last_line_that_lacks_only_its_end_is_kept(write, record, tmp_path):
     path = write(record(), record(seed=1), end="")
     file = RecordFile(tmp_path, "small")
     file.open()
-    file.append([record(seed=2)])
+    file.append([Record(**record(seed=2))])
     file.close()
-    assert [r["seed"] for r in read_records(path)] == [0, 1, 2]
+    assert [r.seed for r in read_records(path)] == [0, 1, 2]
 
 
 def test_opening_removes_lines_that_newer_ones_replace(write, record, tmp_path):
@@ -57,7 +60,7 @@ def test_opening_removes_lines_that_newer_ones_replace(write, record, tmp_path):
     file.open()
     file.close()
     assert len(path.read_text().splitlines()) == 1
-    assert read_records(path) == [record()]
+    assert read_records(path) == [Record(**record())]
 
 
 @pytest.mark.parametrize("line", ["{", "nonsense", "[]", '{"schema": 1}', "3"])
@@ -83,9 +86,9 @@ def test_all_files_of_a_folder_are_read(tmp_path, record):
     for name in ("CUB", "glyphs"):
         file = RecordFile(tmp_path, name)
         file.open()
-        file.append([record(dataset=name)])
+        file.append([Record(**record(dataset=name))])
         file.close()
-    assert [r["dataset"] for r in read_records(tmp_path)] == ["CUB", "glyphs"]
+    assert [r.dataset for r in read_records(tmp_path)] == ["CUB", "glyphs"]
 
 
 @pytest.mark.parametrize("place", ["nowhere", ""])
@@ -116,8 +119,46 @@ def test_a_second_benchmark_in_the_same_file_is_refused(tmp_path, record):
         file.close()
 
 
-def test_a_name_that_is_no_file_name_still_has_a_file(tmp_path):
-    assert records_file(tmp_path, "my birds/2 (old)").parent == tmp_path
+STRANGE = ["..", ".", "", " ", "../up", "/etc/passwd", "my birds/2 (old)", "my_birds/2 (old)", ".hidden", "a\0b",
+           "-rf", "~", "é" * 300, "e" * 300, "e" * 301, "\ud800", "C:\\data", "*.jsonl"]  # fmt: skip
+
+
+def test_a_name_never_becomes_a_path_and_no_two_names_share_a_file(tmp_path):
+    files = [records_file(tmp_path, name) for name in STRANGE]
+    for file in files:
+        assert file.parent == tmp_path
+        assert not file.name.startswith((".", "-"))
+        assert len(file.name.encode("utf-8")) < 200
+        file.touch()
+    assert len(set(files)) == len(STRANGE)
+
+
+def test_a_plain_name_is_its_own_file_name(tmp_path):
+    for name in ("CUB", "glyphs", "ANIMALS42", "my.birds-2", "çiğ"):
+        assert records_file(tmp_path, name).name == f"{name}.jsonl"
+
+
+def test_opening_removes_what_a_killed_rewriting_left_and_nobody_elses_files(tmp_path, write, record):
+    write(record())
+    ours = f"{_mark(tmp_path / 'small.jsonl')}99999999-ab12cd34.jsonl"
+    others = [".small.jsonl.swp", ".small.jsonl.backup12", ".other.jsonl.ab12_cd3.jsonl"]
+    for name in (ours, *others):
+        (tmp_path / name).write_text("half")
+    file = RecordFile(tmp_path, "small")
+    file.open()
+    file.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*others, "small.jsonl"])
+
+
+@pytest.mark.parametrize("text", ["a note of mine", '{"mine": 1', '{"schema": 1}', '{"schema": 2'])
+def test_a_last_line_that_is_no_beginning_of_a_record_is_refused_and_left(write, record, tmp_path, text):
+    path = write(record(), text, end="")
+    if text == '{"schema": 2':  # a kill may have cut this off
+        assert len(read_records(path)) == 1
+        return
+    with pytest.raises(UnreadableFile, match="line 2, is not a benchmark record"):
+        RecordFile(tmp_path, "small").open()
+    assert path.read_text().endswith(text)
 
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path):
@@ -131,4 +172,4 @@ def test_a_finished_cell_stays_finished_when_running_it_again_fails(write, recor
     path = write(record(t1=60.0), record(status="failed", t1=None), record(seed=1, status="failed", t1=None))
     again = record(seed=1, t1=70.0)
     write(*path.read_text().splitlines(), again)
-    assert [(r["seed"], r["status"], r["t1"]) for r in read_records(path)] == [(0, "done", 60.0), (1, "done", 70.0)]
+    assert [(r.seed, r.status, r.t1) for r in read_records(path)] == [(0, "done", 60.0), (1, "done", 70.0)]

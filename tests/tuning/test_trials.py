@@ -11,6 +11,7 @@ from firstsight.execution import runner
 from firstsight.execution.plan import Job
 from firstsight.execution.run_job import run_job
 from firstsight.methods import ESZSL
+from firstsight.records.storage import file_stem
 from firstsight.tuning.candidates import best_of, grid_candidates
 from firstsight.tuning.trials import Trials
 
@@ -59,7 +60,7 @@ def test_when_they_are_forgotten_only_what_others_put_there_stays(trials):
     first.score([{}])
     (first.folder / "mine.txt").write_text("kept")
     (first.folder / "mine.jsonl").write_text("")
-    (first.folder / ".checkpoints" / "small_fold_1").mkdir(parents=True)
+    (first.folder / ".checkpoints" / file_stem("small fold 1")).mkdir(parents=True)
     first.forget()
     assert sorted(path.name for path in first.folder.iterdir()) == ["mine.txt"]
 
@@ -117,11 +118,11 @@ def test_a_trial_cannot_touch_test_rows_or_unseen_descriptions(small, quick, met
         (found,) = run_job(Job(dataset.name, method, (objective,), 0, quick.get(method, {})), dataset, "f")
         return found
 
-    assert record(_poisoned(small))["status"] == "failed"  # the poison works: an ordinary cell meets it
+    assert record(_poisoned(small)).status == "failed"  # the poison works: an ordinary cell meets it
     clean, poisoned = (record(data.validation_folds(1)[0]) for data in (small, _poisoned(small)))
     figures = ("t1", "ts", "tr", "h", "per_class")
-    assert poisoned["status"] == "done"
-    assert {name: poisoned[name] for name in figures} == {name: clean[name] for name in figures}
+    assert poisoned.status == "done"
+    assert [getattr(poisoned, name) for name in figures] == [getattr(clean, name) for name in figures]
 
 
 def test_labels_of_test_rows_do_not_reach_the_folds(small):

@@ -82,7 +82,7 @@ def _choose(dataset: ZeroShotDataset, which: str, random: np.random.Generator) -
     """Some classes and some of their test rows, the same for everybody who gives the same seed."""
     groups = [dataset.unseen_classes]
     if which == "all":
-        groups.append(tuple(np.unique(dataset.names_of(dataset.test_seen)).tolist()))
+        groups.append(np.unique(dataset.names_of(dataset.test_seen)).tolist())
     names: list[str] = []
     for group in groups:
         size = min(CLASSES[which] // len(groups), len(group))

@@ -13,7 +13,7 @@ from rich.text import Text
 from firstsight.execution.plan import Job, in_words
 from firstsight.execution.runner import Event
 from firstsight.execution.session import Session
-from firstsight.records.storage import Record, key_of
+from firstsight.records.schema import Key, Record, key_of
 
 FIGURES = (("T1", "t1"), ("ts", "ts"), ("tr", "tr"), ("H", "h"))
 
@@ -24,9 +24,9 @@ class Display:
     def __init__(self, plans: dict[str, list[Job]], session: Session, out: Path):
         self.console = Console(soft_wrap=True, highlight=False, markup=False)
         self.plans, self.out = plans, out
-        cells = {key_of(cell) for jobs in plans.values() for job in jobs for cell in job.key_records()}
+        cells = {key_of(cell) for jobs in plans.values() for job in jobs for cell in job.cells()}
         self.total = len(cells)
-        self.records: dict[tuple, Record] = {key_of(r): r for r in session.there if key_of(r) in cells}
+        self.records: dict[Key, Record] = {key_of(r): r for r in session.there if key_of(r) in cells}
         self.failures = 0
         self._there = len(self.records)
         self._running: list[tuple[Job, float]] = []
@@ -49,9 +49,9 @@ class Display:
         for name in self.plans:
             self.console.print(self._table(name), soft_wrap=False)
         for record in self.records.values():
-            if record["status"] == "failed":
-                self.console.print(f"failed: {record['dataset']} {record['method']} {record['setting']} "
-                                   f"seed {record['seed']}: {record['error']}")  # fmt: skip
+            if record.status == "failed":
+                self.console.print(f"failed: {record.dataset} {record.method} {record.setting} "
+                                   f"seed {record.seed}: {record.error}")  # fmt: skip
         self.console.print(f"{len(self.records) - self.failures} of {self.total} cells are done; records: {self.out}")
 
     def show(self, event: Event) -> None:
@@ -59,7 +59,7 @@ class Display:
         self._running = event.running
         for record in event.records or []:
             self.records[key_of(record)] = record
-            self.failures += record["status"] == "failed"
+            self.failures += record.status == "failed"
             if self._live is None:
                 self.console.print(f"[{len(self.records)}/{self.total}] {_line(record)}")
 
@@ -79,31 +79,32 @@ class Display:
         rows: dict[str, list[Record]] = {}
         for job in self.plans[dataset]:
             title = f"{job.method} {in_words(job.variant)}".rstrip()
-            found = [self.records.get(key_of(cell)) for cell in job.key_records()]
+            found = [self.records.get(key_of(cell)) for cell in job.cells()]
             rows.setdefault(title, []).extend(r for r in found if r is not None)
         for title, records in rows.items():
-            seeds = len({r["seed"] for r in records if r["status"] == "done"})
-            failed = sum(r["status"] == "failed" for r in records)
+            seeds = len({r.seed for r in records if r.status == "done"})
+            failed = sum(r.status == "failed" for r in records)
             state = str(seeds or "") + (f" ({failed} failed)" if failed else "")
-            seconds = sum(r["seconds"] for r in records) / len(records) if records else None
+            seconds = sum(r.seconds or 0.0 for r in records) / len(records) if records else None
             figures = [_mean(records, name) for _, name in FIGURES]
             table.add_row(title, *figures, state, "" if seconds is None else f"{seconds:.1f}")
         return table
 
 
 def _mean(records: list[Record], name: str) -> str:
-    values = [r[name] for r in records if r[name] is not None]
+    values = [value for r in records if (value := getattr(r, name)) is not None]
     return f"{sum(values) / len(values):.1f}" if values else ""
 
 
 def _line(record: Record) -> str:
-    method = f"{record['method']} {in_words(record['variant'])}".rstrip()
-    what = f"{record['dataset']} {method} {record['setting']} seed {record['seed']}:"
-    if record["status"] == "failed":
-        return f"{what} failed: {record['error']}"
-    figures = "  ".join(f"{title} {record[name]:.1f}" for title, name in FIGURES if record[name] is not None)
-    if calibrated := (record["seen_unseen"] or {}).get("calibrated"):
-        figures += f"  H calibrated {calibrated['h']:.1f}"
-    if record["collapsed"]:
+    method = f"{record.method} {in_words(record.variant)}".rstrip()
+    what = f"{record.dataset} {method} {record.setting} seed {record.seed}:"
+    if record.status == "failed":
+        return f"{what} failed: {record.error}"
+    found = ((title, getattr(record, name)) for title, name in FIGURES)
+    figures = "  ".join(f"{title} {value:.1f}" for title, value in found if value is not None)
+    if record.seen_unseen is not None and record.seen_unseen.calibrated is not None:
+        figures += f"  H calibrated {record.seen_unseen.calibrated.h:.1f}"
+    if record.collapsed:
         figures += "  collapsed, or hardly trained"
-    return f"{what} {figures}  ({record['seconds']:.1f} s, {record['peak_mib']} MiB)"
+    return f"{what} {figures}  ({record.seconds:.1f} s, {record.peak_mib} MiB)"

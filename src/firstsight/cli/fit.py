@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from glob import escape
-from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
 
@@ -72,7 +71,7 @@ def fit(
         "seed": seed,
         "parameters": estimator.plain_parameters(),
         "seconds": round(time.perf_counter() - began, 2),
-        "features": sha256(dataset.features.data).hexdigest()[:16],
+        "features": dataset.features_hash,
         "attributes": list(dataset.attribute_names or []),
     }
     calibration = None

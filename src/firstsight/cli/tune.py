@@ -24,7 +24,7 @@ from firstsight.errors import BadInput, UnknownName
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from firstsight.records.storage import Record
+    from firstsight.records import Record
     from firstsight.tuning.candidates import Candidate
 
 
@@ -169,11 +169,11 @@ def _refuse_to_lose(path: Path, method: str, dataset: str, objectives: list[str]
     if not path.exists():
         return
     before = read_choice(path)
-    same = (before["method"], before["dataset"]) == (method, dataset)
-    lost = [objective for objective in before["chosen"] if not same or objective not in objectives]
+    same = (before.method, before.dataset) == (method, dataset)
+    lost = [objective for objective in before.chosen if not same or objective not in objectives]
     if lost:
         raise BadInput(
-            f"{path} holds what was chosen for {before['method']} on {before['dataset']} ({', '.join(lost)}), which "
+            f"{path} holds what was chosen for {before.method} on {before.dataset} ({', '.join(lost)}), which "
             "would be lost; choose another --json, or remove it."
         )
 
@@ -184,11 +184,11 @@ def tell(console: Console, records: list[Record]) -> None:
     from firstsight.tuning.candidates import FIGURE
 
     first = records[0]
-    if first["status"] == "failed":
-        shown = f"failed: {first['error']}"
+    if first.status == "failed":
+        shown = f"failed: {first.error}"
     else:
-        shown = "  ".join(f"{FIGURES[r['setting']]} {r[FIGURE[r['setting']]]:.2f}" for r in records)
-    console.print(f"{first['dataset']}, {in_words(first['variant'])}: {shown}  ({first['seconds']:.1f} s)")
+        shown = "  ".join(f"{FIGURES[r.setting]} {getattr(r, FIGURE[r.setting]):.2f}" for r in records)
+    console.print(f"{first.dataset}, {in_words(first.variant)}: {shown}  ({first.seconds:.1f} s)")
 
 
 def _fixed(words: list[str] | None, preset: str | None, estimator) -> dict[str, Any]:

@@ -41,6 +41,10 @@ def check_bad_candidates_are_refused(trial: Trial) -> None:
         str(new.shape[1]),
         str(new.shape[1] - 1),
     )
+    attribute = new.columns[0]
+    misspelt = new.rename(columns={attribute: attribute.replace("attribute", "atribute")})
+    refused("new classes with a misspelt attribute", ask(misspelt), "did you mean", attribute)
+    refused("new classes with an attribute too many", ask(new.assign(quagga=1.0)), "quagga")
     refused("new classes with NaN", ask(new.where(new != new.iloc[0, 0])), "NaN")
     same(trial.scores, model.decision_function(task.X_test), "refused candidates change the model")
 

@@ -62,9 +62,13 @@ def check_fit_starts_afresh(trial: Trial) -> None:
     """Fitting an estimator again forgets what it was fitted on before."""
     task = trial.task
     some = np.isin(task.y, task.seen[: len(task.seen) // 2])
-    model = trial.fit(X=task.X[some], y=task.y[some])
+    renamed = task.table.rename(columns=lambda name: f"former {name}")
+    model = trial.fit(X=task.X[some], y=task.y[some], table=renamed)
     found = trial.fit(model).decision_function(task.X_test)
     same(trial.scores, found, "a model that was fitted before on other rows gives other scores")
+    assert list(model.attribute_names_in_) == list(task.table.columns), "names of attributes of a former fit stay"
+    unnamed = trial.fit(model, table=task.table.set_axis(range(task.table.shape[1]), axis="columns"))
+    assert not hasattr(unnamed, "attribute_names_in_"), "names stay from a former fit whose attributes had some"
 
 
 def check_global_randomness_untouched(trial: Trial) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from firstsight.contract.trial import Trial, close, same, scores_in_fresh_process
+from firstsight.contract.trial import Trial, close, loaded_again, same, scores_in_fresh_process
 
 
 def check_scores_are_finite(trial: Trial) -> None:
@@ -59,6 +59,18 @@ def check_new_names_are_welcome(trial: Trial) -> None:
     close(expected, model.decision_function(task.X_test, classes=table), "new classes get other scores")
     answers = set(model.predict(task.X_test, classes=table).tolist())
     assert answers <= set(table.index), "predict does not answer with the names of new classes"
+
+
+def check_attributes_go_by_name(trial: Trial) -> None:
+    """Columns of a table of classes are matched by name, whatever their order, also by a model that was loaded."""
+    task = trial.task
+    backwards = task.table[task.table.columns[::-1]]
+    for model, who in ((trial.fitted, "the model"), (loaded_again(trial.fitted), "the loaded model")):
+        assert list(getattr(model, "attribute_names_in_", [])) == list(task.table.columns), f"{who} forgets the names"
+        found = model.decision_function(task.X_test, classes=backwards)
+        same(model.decision_function(task.X_test, classes=task.table), found, f"{who} takes attributes by position")
+        answers = model.predict(task.X_test, classes=backwards)
+        assert (answers == model.predict(task.X_test)).all(), f"{who} predicts from attributes by position"
 
 
 def check_new_classes_need_no_retraining(trial: Trial) -> None:

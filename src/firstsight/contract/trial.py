@@ -102,6 +102,15 @@ def refused(what: str, call: Callable[[], Any], *words: str) -> None:
         raise AssertionError(f"{what} was accepted; expected BadInput")
 
 
+def loaded_again(model: Any) -> Any:
+    """The model after `save` and `load`."""
+    from firstsight.models import load, save
+
+    with tempfile.TemporaryDirectory() as place:
+        save(model, Path(place, "model"))
+        return load(Path(place, "model"), type(model))
+
+
 @cache
 def _fresh_process() -> subprocess.Popen:
     # One process for all methods: it has fitted nothing, and starting it (torch) outlasts a contract.

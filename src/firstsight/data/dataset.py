@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -40,7 +41,7 @@ class ZeroShotDataset:
     ...                       train=[0], test_seen=[1], test_unseen=[2])
     >>> X, y = toy.part("test_unseen")
     >>> print(y, toy.seen_classes)
-    ['okapi'] ('ox',)
+    ['okapi'] ['ox']
     """
 
     _needed: ClassVar[tuple[str, ...]] = ("train", "test_unseen")  # parts that must not be empty
@@ -103,14 +104,14 @@ class ZeroShotDataset:
         return f"ZeroShotDataset({self.name!r}: {n} × {d} features, {n_classes} × {a} descriptions; {rows})"
 
     @property
-    def seen_classes(self) -> tuple[str, ...]:
+    def seen_classes(self) -> list[str]:
         """Names of the classes with training rows, in the order of the class table."""
-        return tuple(self.class_names[code] for code in np.unique(self.labels[self.train]))
+        return [self.class_names[code] for code in np.unique(self.labels[self.train])]
 
     @property
-    def unseen_classes(self) -> tuple[str, ...]:
+    def unseen_classes(self) -> list[str]:
         """Names of the classes of `test_unseen`, in the order of the class table."""
-        return tuple(self.class_names[code] for code in np.unique(self.labels[self.test_unseen]))
+        return [self.class_names[code] for code in np.unique(self.labels[self.test_unseen])]
 
     @property
     def descriptions(self) -> pd.DataFrame:
@@ -144,6 +145,14 @@ class ZeroShotDataset:
         for array in (self.labels, *(np.sort(getattr(self, part)) for part in PARTS)):
             digest.update(len(array).to_bytes(8, "little"))
             digest.update(array.astype("<i8").tobytes())
+        return digest.hexdigest()[:16]
+
+    @cached_property
+    def features_hash(self) -> str:
+        """16 hexadecimal digits that change when a feature or a description does; the split does not enter."""
+        digest = hashlib.sha256(str(self.features.shape).encode())
+        for array in (self.features, self.description_matrix):
+            digest.update(array.astype("<f4", copy=False).data)
         return digest.hexdigest()[:16]
 
     def validation_folds(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from firstsight.data.holding_out import check_share, hold_out
 from firstsight.errors import BadInput
 
 if TYPE_CHECKING:
@@ -35,8 +36,7 @@ def validation_folds(
             f"`n_classes` must lie between 1 and {seen.size - 1}, because {dataset.name!r} has {seen.size} "
             f"seen classes and one must stay for training, but is {n_classes}; choose fewer or more."
         )
-    if not 0 <= held_out < 1:
-        raise BadInput(f"`held_out` is a share from 0 up to (not including) 1, but is {held_out}; try 0.2.")
+    check_share(held_out)
     random = np.random.default_rng(random_state)
     return [
         _fold(dataset, seen, chosen, held_out, random, number)
@@ -69,19 +69,14 @@ def _fold(
     labels = np.full_like(dataset.labels, -1)
     labels[dataset.train] = recode[dataset.labels[dataset.train]]
     pseudo_unseen = np.isin(dataset.labels[dataset.train], unseen)
-    train, test_seen = [], []
-    for code in np.setdiff1d(seen, unseen):
-        rows = random.permutation(dataset.train[dataset.labels[dataset.train] == code])
-        n_held = min(rows.size - 1, max(1, round(held_out * rows.size))) if held_out else 0
-        test_seen.append(rows[:n_held])
-        train.append(rows[n_held:])
+    train, test_seen = hold_out(dataset.train[~pseudo_unseen], dataset.labels, held_out, random)
     return replace(
         dataset,
         name=f"{dataset.name} fold {number}",
         labels=labels,
         class_names=tuple(dataset.class_names[code] for code in seen),
         description_matrix=dataset.description_matrix[seen],
-        train=np.sort(np.concatenate(train)),
-        test_seen=np.sort(np.concatenate(test_seen)),
+        train=train,
+        test_seen=test_seen,
         test_unseen=np.sort(dataset.train[pseudo_unseen]),
     )

@@ -17,6 +17,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from firstsight.data.dataset import ZeroShotDataset
+from firstsight.data.holding_out import held_out_of
 from firstsight.errors import CannotWrite, FirstsightError
 from firstsight.files import cache_folder, write_atomically
 
@@ -129,7 +130,7 @@ def _split(labels: np.ndarray, unseen: np.ndarray) -> tuple[np.ndarray, np.ndarr
     held_out = np.zeros(len(labels), dtype=bool)
     for seen in np.unique(labels[~is_unseen]):
         rows = np.flatnonzero(labels == seen)
-        held_out[rng.choice(rows, size=round(TEST_SHARE * len(rows)), replace=False)] = True
+        held_out[rng.choice(rows, size=held_out_of(len(rows), TEST_SHARE), replace=False)] = True
     return np.flatnonzero(~is_unseen & ~held_out), np.flatnonzero(held_out), np.flatnonzero(is_unseen)
 
 

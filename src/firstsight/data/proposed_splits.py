@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firstsight.data.dataset import ZeroShotDataset
+from firstsight.data.holding_out import check_share, hold_out
 from firstsight.data.training_set import check_described
 from firstsight.data.xlsa17 import SPLITS_FILE
 from firstsight.errors import BadInput, UnknownName
@@ -48,8 +49,7 @@ def propose_splits(
     `unseen` names classes or is their share; `held_out` is the share of each seen class's rows for `test_seen`.
     """
     check_described(labels, descriptions)
-    if not 0 <= held_out < 1:
-        raise BadInput(f"The share of rows to hold out must lie from 0 up to 1, but is {held_out}; try 0.2.")
+    check_share(held_out)
     rows = np.array(labels, dtype=np.str_)
     present = np.isin(descriptions.index.astype(str), rows)
     table = descriptions[present]
@@ -58,11 +58,7 @@ def propose_splits(
     hidden = _unseen(names, unseen, random)
     codes = np.array([names.index(label) for label in rows])
     is_unseen = np.isin(rows, hidden)
-    held = np.zeros(len(rows), dtype=bool)
-    for code in np.unique(codes[~is_unseen]):
-        own = random.permutation(np.flatnonzero(codes == code))
-        held[own[: min(own.size - 1, max(1, round(held_out * own.size))) if held_out else 0]] = True
-    train = np.flatnonzero(~is_unseen & ~held)
+    train, test_seen = hold_out(np.flatnonzero(~is_unseen), codes, held_out, random)
     dataset = ZeroShotDataset(
         name=name,
         features=features,
@@ -70,7 +66,7 @@ def propose_splits(
         class_names=tuple(names),
         description_matrix=table.to_numpy(),
         train=train,
-        test_seen=np.flatnonzero(held),
+        test_seen=test_seen,
         test_unseen=np.flatnonzero(is_unseen),
         attribute_names=tuple(map(str, table.columns)),
         sample_names=None if sample_names is None else tuple(sample_names),

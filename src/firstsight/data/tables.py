@@ -17,6 +17,7 @@ import numpy as np
 
 from firstsight.data import npz
 from firstsight.data.dataset import ZeroShotDataset
+from firstsight.data.holding_out import hold_out
 from firstsight.data.raw import RawDataset
 from firstsight.data.rules import checks
 from firstsight.data.rules.checks import PARTS
@@ -124,12 +125,8 @@ def _named_parts(split: list[str]) -> dict[str, np.ndarray]:
 
 def _drawn_parts(labels: np.ndarray, unseen: np.ndarray) -> dict[str, np.ndarray]:
     random = np.random.default_rng(0)  # the same rows every time the same table is read
-    held = np.zeros(len(labels), dtype=bool)
-    for code in np.unique(labels[~unseen[labels]]):
-        rows = random.permutation(np.flatnonzero(labels == code))
-        held[rows[: round(_HELD_OUT * rows.size)]] = True
-    masks = {"train": ~unseen[labels] & ~held, "test_seen": held, "test_unseen": unseen[labels]}
-    return {part: np.flatnonzero(mask) for part, mask in masks.items()}
+    train, test_seen = hold_out(np.flatnonzero(~unseen[labels]), labels, _HELD_OUT, random)
+    return {"train": train, "test_seen": test_seen, "test_unseen": np.flatnonzero(unseen[labels])}
 
 
 def _read(path: Path, texts: set[str], or_first: bool = True) -> pd.DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -32,14 +31,6 @@ class TrainingSet(ZeroShotDataset):
     def pool(self) -> np.ndarray:
         """Features of the rows without a label."""
         return self.features[self.labels < 0]
-
-    @property
-    def features_hash(self) -> str:
-        """16 hexadecimal digits that change when a feature or a description does."""
-        digest = hashlib.sha256(repr(self.features.shape).encode())
-        for array in (self.features, self.description_matrix):
-            digest.update(np.ascontiguousarray(array, dtype="<f4").tobytes())
-        return digest.hexdigest()[:16]
 
     def findings(self) -> list[Finding]:
         """What the audit says of descriptions and features; parts are not asked for here."""

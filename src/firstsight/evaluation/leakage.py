@@ -3,23 +3,50 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from firstsight.data import ZeroShotDataset
+from firstsight.observing import observing
 
 
-class Watch:
-    """What was handed to `fit` and, where the base class of firstsight stands between, on to `_fit`."""
+class Watched:
+    """Stands before an estimator, notes what its `fit` is handed and what reaches the method behind it.
 
-    def __init__(self) -> None:
+    Everything else it leaves to the estimator, which may be a method, a pipeline that ends in one, or anything else
+    with a `fit`. What reaches a method is told by firstsight's base class (`firstsight.observing`).
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
         self.fits: list[dict[str, Any]] = []
-        self.unseen_descriptions: list[np.ndarray] = []  # as scaled for `_fit`
-        self.too_many = False  # more descriptions than labelled classes were prepared
-        self.handed_on: list[np.ndarray] | None = None  # matrices that reached `_fit`; None: it was not seen
+        self.unseen_descriptions: set[bytes] = set()  # digests of them, as scaled for `_fit`
+        self.described = False  # whether one of these, or more descriptions than classes, reached `_fit`
+        self.seen_handing_on = False  # False: nobody told what reached the method
+
+    def fit(self, X: Any, y: Any, *arguments: Any, **more: Any) -> Any:
+        """The estimator's `fit`; for a pipeline, arguments may bear the name of a step ("eszsl__descriptions")."""
+        named = {name.rpartition("__")[2]: value for name, value in more.items()}
+        descriptions = arguments[0] if arguments else named.get("descriptions")
+        pool = named.get("X_unlabeled")
+        self.fits.append({"X": X, "y": y, "descriptions": descriptions, "X_unlabeled": pool})
+        with observing(self):
+            return self.estimator.fit(X, y, *arguments, **more)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.estimator, name)
+
+    def prepared(self, S: np.ndarray, U: np.ndarray) -> None:
+        # A description that a seen class shares tells nothing about the unseen one.
+        self.unseen_descriptions |= set(_digests(U)) - set(_digests(S))
+
+    def handed_on(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.seen_handing_on = True
+        matrices = [array for array in arrays.values() if array.ndim == 2 and array.shape[1] == arrays["S"].shape[1]]
+        self.described |= len(arrays["S"]) > len(np.unique(arrays["y"]))
+        self.described |= any(row in self.unseen_descriptions for matrix in matrices for row in _digests(matrix))
 
     def touched(self, dataset: ZeroShotDataset) -> dict[str, Any]:
         """Compares the handed rows, byte for byte, with the data set's."""
@@ -57,47 +84,13 @@ class Watch:
         }
 
     def _saw_unseen_descriptions(self) -> bool:
-        if self.handed_on is None:  # the method got the whole table itself: nothing kept the rest from it
-            return any(fit["descriptions"] is not None for fit in self.fits)
-        unseen = {row for table in self.unseen_descriptions for row in _digests(table)}
-        return self.too_many or any(row in unseen for matrix in self.handed_on for row in _digests(matrix))
+        if self.seen_handing_on:
+            return bool(self.described)
+        # The method got the whole table itself: nothing kept the rest from it.
+        return any(fit["descriptions"] is not None for fit in self.fits)
 
 
 _PARTS = ("train", "test_seen", "test_unseen")
-
-
-@contextmanager
-def watch(estimator) -> Iterator[Watch]:
-    """Watch every `fit` of this estimator object inside the block."""
-    seen = Watch()
-    originals = {name: getattr(estimator, name) for name in ("fit", "_prepare", "_fit") if hasattr(estimator, name)}
-
-    def fit(X, y, descriptions=None, **more):
-        seen.fits.append({"X": X, "y": y, "descriptions": descriptions, "X_unlabeled": more.get("X_unlabeled")})
-        return originals["fit"](X, y, descriptions, **more)
-
-    def prepare(*arguments):
-        prepared = originals["_prepare"](*arguments)
-        seen.too_many |= len(prepared[2]) > len(np.unique(prepared[1]))
-        seen_rows = set(_digests(prepared[2]))
-        # A description that a seen class shares tells nothing about the unseen one.
-        unseen = [row for row in prepared[3] if _digests(row[None])[0] not in seen_rows]
-        seen.unseen_descriptions.append(np.array(unseen).reshape(-1, prepared[3].shape[1]))
-        return prepared
-
-    def inner_fit(*arguments):
-        matrices = [a for a in arguments if isinstance(a, np.ndarray) and a.ndim == 2]
-        seen.handed_on = [*(seen.handed_on or []), *matrices]
-        return originals["_fit"](*arguments)
-
-    watched = {"fit": fit, "_prepare": prepare, "_fit": inner_fit}
-    for name in originals:
-        setattr(estimator, name, watched[name])
-    try:
-        yield seen
-    finally:
-        for name in originals:
-            estimator.__dict__.pop(name, None)
 
 
 def _digests(rows) -> list[bytes]:

@@ -16,7 +16,7 @@ CONFUSIONS = 200
 
 def measure_conventional(model, dataset: ZeroShotDataset) -> dict[str, Any]:
     """T1 and what belongs to it: unseen classes' rows, told apart among themselves."""
-    classes = list(dataset.unseen_classes)
+    classes = dataset.unseen_classes
     X, y = dataset.part("test_unseen")
     scores = model.decision_function(X, classes=classes)
     predicted = np.array(classes)[scores.argmax(axis=1)]
@@ -31,7 +31,7 @@ def measure_conventional(model, dataset: ZeroShotDataset) -> dict[str, Any]:
 
 def measure_generalized(model, dataset: ZeroShotDataset) -> dict[str, Any]:
     """ts, tr and H, and under "trade_off" the whole curve that they are a point of."""
-    classes = list(dataset.seen_classes + dataset.unseen_classes)
+    classes = dataset.seen_classes + dataset.unseen_classes
     figures, per_class, rows, scores, columns = {}, {}, {}, {}, {}
     for name, part in (("ts", "test_unseen"), ("tr", "test_seen")):
         X, y = dataset.part(part)

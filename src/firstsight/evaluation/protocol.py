@@ -50,9 +50,9 @@ def evaluate(estimator, dataset: ZeroShotDataset, settings=SETTINGS) -> Result:
 
     per_class = {}
     if "zsl" in settings:
-        per_class["t1"] = _accuracy(models["zsl"], dataset, "test_unseen", list(dataset.unseen_classes))
+        per_class["t1"] = _accuracy(models["zsl"], dataset, "test_unseen", dataset.unseen_classes)
     if "gzsl" in settings:
-        everyone = list(dataset.seen_classes + dataset.unseen_classes)
+        everyone = dataset.seen_classes + dataset.unseen_classes
         per_class["ts"] = _accuracy(models["gzsl"], dataset, "test_unseen", everyone)
         per_class["tr"] = _accuracy(models["gzsl"], dataset, "test_seen", everyone)
     mean = {name: float(np.mean(list(values.values()))) for name, values in per_class.items()}

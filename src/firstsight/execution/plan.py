@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -12,7 +11,8 @@ from typing import Any
 from firstsight.errors import BadInput
 from firstsight.evaluation import SETTINGS
 from firstsight.methods import all_methods, find_method, word_of
-from firstsight.records.storage import OtherRecords, Record, key_of
+from firstsight.records.schema import Cell, Record, key_of
+from firstsight.records.storage import OtherRecords
 
 STUDIED = ("deep-embedding", "transductive-deep-embedding")
 SLOWEST = ("transductive-deep-embedding", "rn", "deep-embedding")  # on every data set so far; only the order follows
@@ -41,10 +41,10 @@ class Job:
         """What a person, or a file of this fit, calls it."""
         return f"{self.method} {'+'.join(self.settings)} seed {self.seed} {in_words(self.variant)}".rstrip()
 
-    def key_records(self) -> list[Record]:
-        """The fields that tell its cells from others."""
-        common = {k: getattr(self, k) for k in ("dataset", "method", "seed", "variant", "study")}
-        return [{**common, "setting": setting} for setting in self.settings]
+    def cells(self) -> list[Cell]:
+        """One per setting."""
+        about = (self.dataset, self.method, self.seed, self.variant, self.study)
+        return [Cell(*about, setting) for setting in self.settings]
 
     def fingerprint(self) -> str:
         """Names the files of this fit while it runs; an inductive one is the same for every setting."""
@@ -56,16 +56,7 @@ class Job:
 
 def parameters_hash(job: Job) -> str:
     """12 hexadecimal digits of all parameters that a job begins with: they change when a method's defaults do."""
-    cls = all_methods()[job.method]
-    parameters = cls(**{**job.given, **job.variant}).get_params()
-    modules = (sys.modules[base.__module__] for base in cls.__mro__)
-    found = (getattr(module, "PRESETS", None) for module in modules)
-    presets: dict[str, dict[str, Any]] = next(filter(None, found), {})
-    preset = presets.get(parameters.get("preset"), {})
-    # None means: as the preset says. The rest does not change results, or is part of the cell.
-    resolved = {name: preset.get(name) if value is None else value for name, value in parameters.items()}
-    for name in cls.beside_results:
-        resolved.pop(name, None)
+    resolved = all_methods()[job.method](**{**job.given, **job.variant}).resolved_parameters()
     return hashlib.sha256(json.dumps(resolved, sort_keys=True, default=repr).encode()).hexdigest()[:12]
 
 
@@ -125,27 +116,27 @@ def missing(jobs: Iterable[Job], records: Iterable[Record], calibrate: bool = Fa
     no record keeps.
     A finished record of the same cell with other parameters is refused: skipping it would report the wrong ones.
     """
-    done = {key_of(record): record for record in records if record["status"] == "done"}
+    done = {key_of(record): record for record in records if record.status == "done"}
     left = []
     for job in jobs:
         settings, now = [], parameters_hash(job)
-        for cell in job.key_records():
+        for cell in job.cells():
             record = done.get(key_of(cell))
             if record is None:
-                settings.append(cell["setting"])
+                settings.append(cell.setting)
                 continue
-            if record["given"] != json.loads(json.dumps(job.given)):
+            if record.given != json.loads(json.dumps(job.given)):
                 raise OtherRecords(
-                    f"The records of {job.dataset} hold {job.method} ({cell['setting']}, seed {job.seed}) with "
-                    f"{_words(record['given'])}, and now it is asked for with {_words(job.given)}"
+                    f"The records of {job.dataset} hold {job.method} ({cell.setting}, seed {job.seed}) with "
+                    f"{_words(record.given)}, and now it is asked for with {_words(job.given)}"
                 )
-            if record.get("parameters_hash", now) != now:
+            if (record.parameters_hash or now) != now:
                 raise OtherRecords(
-                    f"The records of {job.dataset} hold {job.method} ({cell['setting']}, seed {job.seed}) from when "
+                    f"The records of {job.dataset} hold {job.method} ({cell.setting}, seed {job.seed}) from when "
                     "its default parameters were others"
                 )
-            if calibrate and cell["setting"] == "gzsl" and not record["seen_unseen"]["calibrated"]:
-                settings.append(cell["setting"])
+            if calibrate and cell.setting == "gzsl" and not (record.seen_unseen and record.seen_unseen.calibrated):
+                settings.append(cell.setting)
         if settings:
             left.append(replace(job, settings=tuple(settings)))
     return left
@@ -157,7 +148,9 @@ def longest_first(jobs: list[Job], records: Iterable[Record]) -> list[Job]:
     How long is known from earlier records of the same method, else guessed: the slowest, then those with a pool, then
     those with a random start, then closed forms.
     """
-    known = {(r["dataset"], r["method"], r["setting"]): r["seconds"] for r in records if r["status"] == "done"}
+    known: dict[tuple[str, str, str], float] = {
+        (r.dataset, r.method, r.setting): r.seconds or 0.0 for r in records if r.status == "done"
+    }
 
     def cost(job: Job) -> float:
         cls = all_methods()[job.method]

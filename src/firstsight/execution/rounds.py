@@ -15,7 +15,7 @@ def rounds_of(model, dataset: ZeroShotDataset, setting: str) -> list[dict[str, A
 
     None for a method without rounds.
     """
-    if not hasattr(model, "pool_predictions_"):
+    if "rounds" not in model.diagnostics_:
         return None
     rows = dataset.test_unseen if setting == "zsl" else np.concatenate([dataset.test_seen, dataset.test_unseen])
     rows = np.sort(rows)  # the order in which fit_on hands the pool over

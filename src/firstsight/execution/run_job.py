@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 import warnings
@@ -12,15 +13,17 @@ from typing import Any
 
 import firstsight
 from firstsight.data import ZeroShotDataset
-from firstsight.errors import BadInput, FirstsightError
+from firstsight.errors import FirstsightError, StaleCheckpoint
 from firstsight.evaluation import fit_on, harmonic_mean, percent
-from firstsight.evaluation.leakage import Watch, watch
+from firstsight.evaluation.leakage import Watched
 from firstsight.evaluation.measures import MEASURES, measure_generalized
 from firstsight.evaluation.trade_off import TradeOff
 from firstsight.execution.plan import Job, parameters_hash
 from firstsight.execution.rounds import rounds_of
 from firstsight.methods import find_method
-from firstsight.records.storage import SCHEMA, Record
+from firstsight.records.schema import SCHEMA, Cell, Record
+
+Values = dict[str, Any]  # of a record that is being made
 
 
 def run_job(
@@ -30,55 +33,61 @@ def run_job(
     began = time.perf_counter()
     _forget_peak()
     try:
-        records = _run(job, dataset, checkpoint, calibrate)
+        found = _run(job, dataset, checkpoint, calibrate)
     except Exception as error:
         message = " ".join(str(error).split())
         if not isinstance(error, FirstsightError):
             message = f"{type(error).__name__}: {message[:300]}"  # libraries may add pages of their own stack
-        records = [failed(cell, message, time.perf_counter() - began) for cell in job.key_records()]
-    for record in records:
-        if record["status"] == "done":
-            record["parameters_hash"] = parameters_hash(job)
-        record |= {"split": dataset.split_hash, "features": features, "given": job.given, "tuned": job.tuned}
-    return records
+        return failed(job, message, time.perf_counter() - began, dataset.split_hash, features)
+    hashed = {"parameters_hash": parameters_hash(job)}
+    return [_record(job, {**values, **hashed}, dataset.split_hash, features) for values in found]
 
 
-def failed(cell: Record, error: str, seconds: float) -> Record:
-    """The record of a cell without a result."""
+def failed(job: Job, error: str, seconds: float, split: str, features: str) -> list[Record]:
+    """The records of a job without a result."""
+    return [_record(job, _without_result(cell, error, seconds), split, features) for cell in job.cells()]
+
+
+def _record(job: Job, values: Values, split: str, features: str) -> Record:
+    values = {**values, "split": split, "features": features, "given": job.given, "tuned": job.tuned}
+    return Record.model_validate_json(json.dumps(values))  # as it will be read: equal to the last bit
+
+
+def _without_result(cell: Cell, error: str, seconds: float) -> Values:
     figures = dict.fromkeys(("t1", "ts", "tr", "h"))
-    cls = find_method(cell["method"])
+    cls = find_method(cell.method)
     about = {"extra_supervision": cls.extra_supervision, "transductive": cls.transductive, "space": cls.space}
     return {
-        "schema": SCHEMA, "status": "failed", "error": error, **cell, **figures, "per_class": {}, "confusion": [],
-        "parameters": {}, **about, "versions": _versions(), "seconds": round(seconds, 2), "fit_seconds": None,
-        "cpu_seconds": None, "peak_mib": _peak_mib(), "threads": _threads(), "touched": None, "seen_unseen": None,
-        "space_facts": None, "rounds": None, "collapsed": False, "warnings": [], "resumed": False,
+        "schema": SCHEMA, "status": "failed", "error": error, **cell._asdict(), **figures, "per_class": {},
+        "confusion": [], "parameters": {}, **about, "versions": _versions(), "seconds": round(seconds, 2),
+        "fit_seconds": None, "cpu_seconds": None, "peak_mib": _peak_mib(), "threads": _threads(), "touched": None,
+        "seen_unseen": None, "space_facts": None, "rounds": None, "collapsed": False, "warnings": [], "resumed": False,
     }  # fmt: skip
 
 
-def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate: bool) -> list[Record]:
+def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate: bool) -> list[Values]:
     estimator = make_estimator(job, checkpoint)
     resumed = checkpoint is not None and checkpoint.exists()
     began, work = time.perf_counter(), time.process_time()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        watched = _fit_or_begin_anew(estimator, dataset, checkpoint)
+        watched = _fit_or_begin_anew(estimator, dataset)
     fit_seconds = time.perf_counter() - began
     told = list(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
     common = {
-        "parameters": estimator.plain_parameters(),
+        "parameters": estimator.resolved_parameters(),
         "fit_seconds": round(fit_seconds, 2),
         "cpu_seconds": round(time.process_time() - work, 2),  # of the fit: what a busy machine does not change
         "touched": watched.touched(dataset),
-        "collapsed": any("has collapsed" in words for words in told),
+        "collapsed": estimator.diagnostics_["collapsed"],
         "warnings": told[:5],
         "resumed": resumed,
     }
     records = []
-    for cell in job.key_records():
+    for cell in job.cells():
         began = time.perf_counter()
-        measured = MEASURES[cell["setting"]](estimator, dataset)
-        if cell["setting"] == "gzsl":
+        measured = MEASURES[cell.setting](estimator, dataset)
+        if cell.setting == "gzsl":
             curve = measured.pop("trade_off")
             calibrated = None
             if calibrate:
@@ -93,8 +102,8 @@ def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate:
             }
         seconds = fit_seconds + time.perf_counter() - began
         done = {"status": "done", "error": None, "seconds": round(seconds, 2), "peak_mib": _peak_mib()}
-        rounds = rounds_of(estimator, dataset, cell["setting"])
-        records.append({**failed(cell, "", 0.0), **common, **measured, **done, "rounds": rounds})
+        rounds = rounds_of(estimator, dataset, cell.setting)
+        records.append({**_without_result(cell, "", 0.0), **common, **measured, **done, "rounds": rounds})
     return records
 
 
@@ -110,17 +119,14 @@ def make_estimator(job: Job, checkpoint: Path | None = None, setting: str | None
     return cls(**{**job.given, **job.variant, **{k: v for k, v in supplied.items() if k in known}})
 
 
-def _fit_or_begin_anew(estimator, dataset: ZeroShotDataset, checkpoint: Path | None) -> Watch:
+def _fit_or_begin_anew(estimator, dataset: ZeroShotDataset) -> Watched:
+    watched = Watched(estimator)
     try:
-        with watch(estimator) as watched:
-            fit_on(estimator, dataset)
-    except BadInput as error:
-        # A checkpoint of a fit that is no longer this one (a default has changed, say), or one that cannot be read.
-        if checkpoint is None or str(checkpoint) not in str(error) or not checkpoint.exists():
-            raise
-        checkpoint.unlink()
-        with watch(estimator) as watched:
-            fit_on(estimator, dataset)
+        fit_on(watched, dataset)
+    except StaleCheckpoint as error:  # of a fit that is no longer this one (a default has changed, say), or unreadable
+        error.path.unlink()
+        watched = Watched(estimator)
+        fit_on(watched, dataset)
     return watched
 
 

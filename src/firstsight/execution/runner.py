@@ -15,11 +15,15 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from firstsight.execution.plan import Job
-from firstsight.records.storage import Record, RecordFile
+from firstsight.records.schema import Record
+from firstsight.records.storage import RecordFile
 
 # What the numerical libraries read when they are loaded.
 _THREAD_LIMITS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+_RECORDS = TypeAdapter(list[Record])
 
 
 @dataclass(frozen=True)
@@ -83,9 +87,9 @@ class Runner:
                 if answer is None:
                     records = self._died(worker, job, place, time.monotonic() - began)
                 else:
-                    records = json.loads(answer)
+                    records = _RECORDS.validate_json(answer)
                 place.records.append(records)
-                if all(record["status"] == "done" for record in records):
+                if all(record.status == "done" for record in records):
                     checkpoint_of(job, place.checkpoints).unlink(missing_ok=True)  # a failed one may go on from there
                 tell(job, records)
                 if waiting:
@@ -99,8 +103,7 @@ class Runner:
     def _died(self, worker: _Worker, job: Job, place: Place, seconds: float) -> list[Record]:
         from firstsight.execution.run_job import failed
 
-        more = {"split": place.split, "features": place.features, "given": job.given, "tuned": job.tuned}
-        return [{**failed(cell, worker.last_words(), seconds), **more} for cell in job.key_records()]
+        return failed(job, worker.last_words(), seconds, place.split, place.features)
 
 
 def checkpoint_of(job: Job, folder: Path) -> Path:
@@ -111,7 +114,8 @@ class _Worker:
     def __init__(self, threads: int, answers: queue.Queue):
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed in stop)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "firstsight.execution.worker", str(threads)],
+            # -P: what lies in the current folder is not for this process to import.
+            [sys.executable, "-P", "-m", "firstsight.execution.worker", str(threads)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

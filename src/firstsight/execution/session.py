@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -12,8 +11,10 @@ from firstsight.data import ZeroShotDataset
 from firstsight.errors import BadInput
 from firstsight.execution.plan import Job, longest_first, missing
 from firstsight.execution.runner import Event, Place, Runner, checkpoint_of
-from firstsight.execution.shared_data import features_hash, share
-from firstsight.records.storage import OtherRecords, Record, RecordFile, key_of
+from firstsight.execution.shared_data import share, unshare
+from firstsight.files import remove_stale
+from firstsight.records.schema import Record, key_of
+from firstsight.records.storage import OtherRecords, RecordFile, is_held
 
 CHECKPOINTS, DATA = ".checkpoints", ".data"  # hidden folders under RESULTS, for the time of a run
 
@@ -53,7 +54,7 @@ def prepare(
         if names.count(name) > 1:
             raise BadInput(f"Two of the data sets are called {name!r}; benchmark them into two folders, one by one.")
     files = {name: RecordFile(folder, name) for name in names}
-    features = {dataset.name: features_hash(dataset) for dataset in datasets}
+    features = {dataset.name: dataset.features_hash for dataset in datasets}
     there = {name: file.read() for name, file in files.items()}
     try:
         for dataset in datasets:
@@ -63,31 +64,32 @@ def prepare(
         raise BadInput(f"{found}; {instead}.") from None
     pending = {job.fingerprint() for job in jobs}
     places: dict[str, Place] = {}
+    _remove_litter(folder)
     shared_features: dict[tuple, Path] = {}  # validation folds of a data set have its features in common
     try:
         for dataset in datasets:
             name, shared = dataset.name, folder / DATA / files[dataset.name].path.stem
             files[name].open()
             checkpoints = folder / CHECKPOINTS / shared.name
-            for scratch in checkpoints.glob(".*"):
-                scratch.unlink()  # half of a checkpoint, when its process was killed
-            for job in plans[name]:  # a kill may come between a cell's last record and the end of its checkpoint
-                if job.fingerprint() not in pending:
-                    checkpoint_of(job, checkpoints).unlink(missing_ok=True)
+            for job in plans[name]:
+                checkpoint = checkpoint_of(job, checkpoints)
+                remove_stale(checkpoint)  # half of one, when its process was killed
+                if job.fingerprint() not in pending:  # a kill may come between its last record and this
+                    checkpoint.unlink(missing_ok=True)
             places[name] = Place(files[name], shared, checkpoints, dataset.split_hash, features[name])
             if any(job.dataset == name for job in jobs):
                 array = (dataset.features.ctypes.data, dataset.features.shape, dataset.features.strides)
                 share(dataset, shared, twin=shared_features.get(array))
                 shared_features.setdefault(array, shared)
-        again = {key_of(cell) for job in jobs for cell in job.key_records()}
+        again = {key_of(cell) for job in jobs for cell in job.cells()}
         known = [record for records in there.values() for record in records if key_of(record) not in again]
-        done = [record for record in known if record["status"] == "done"]
+        done = [record for record in known if record.status == "done"]
         yield Session(folder, jobs, done, places, calibrate)
     finally:
         for file in files.values():
             file.close()
         for place in places.values():
-            shutil.rmtree(place.data, ignore_errors=True)
+            unshare(place.data)
             # A checkpoint that is left belongs to a cell that is still to be finished.
             remove_if_empty(place.checkpoints)
         remove_if_empty(folder / CHECKPOINTS)
@@ -96,13 +98,21 @@ def prepare(
 
 def _refuse_other_data(records: list[Record], dataset: ZeroShotDataset, features: str, path: Path) -> None:
     for record in records:
-        if record["split"] != dataset.split_hash:
+        if record.split != dataset.split_hash:
             raise OtherRecords(
-                f"{path} holds records of another split that is also called {dataset.name!r} ({record['split']}, and "
+                f"{path} holds records of another split that is also called {dataset.name!r} ({record.split}, and "
                 f"this one is {dataset.split_hash})"
             )
-        if record.get("features", features) != features:
+        if (record.features or features) != features:
             raise OtherRecords(f"{path} holds records of {dataset.name!r} with other features or descriptions")
+
+
+def _remove_litter(folder: Path) -> None:
+    """Copies of data sets that a killed benchmark has left; those that another process is using stay."""
+    for shared in (folder / DATA).glob("*"):
+        if not is_held(folder / f"{shared.name}.jsonl"):
+            unshare(shared)
+    remove_if_empty(folder / DATA)
 
 
 def remove_if_empty(folder: Path) -> None:

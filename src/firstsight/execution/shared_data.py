@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from firstsight.data import ZeroShotDataset
-from firstsight.files import write_atomically
+from firstsight.files import remove_stale, write_atomically
 
 _FEATURES = "features.npy"
 _ARRAYS = ("labels", "description_matrix", "train", "test_seen", "test_unseen")
@@ -25,20 +25,22 @@ def share(dataset: ZeroShotDataset, folder: Path, twin: Path | None = None) -> N
     write_atomically(folder / "names.json", json.dumps(names, ensure_ascii=False))
 
 
+def unshare(folder: Path) -> None:
+    """Remove what `share` has written, and what writes that were killed have left of it; nothing else."""
+    for name in (_FEATURES, "arrays.npz", "names.json"):
+        remove_stale(folder / name)
+        with suppress(OSError):
+            (folder / name).unlink()
+    with suppress(OSError):  # not there, or not ours alone
+        folder.rmdir()
+
+
 def open_shared(folder: Path) -> ZeroShotDataset:
     """The data set that `share` wrote; its features stay on the disk until they are read."""
     names = json.loads((folder / "names.json").read_text(encoding="utf-8"))
     features = np.load(folder / _FEATURES, mmap_mode="r")
     with np.load(folder / "arrays.npz") as arrays:
         return ZeroShotDataset(features=features, **names, **{name: arrays[name] for name in _ARRAYS})
-
-
-def features_hash(dataset: ZeroShotDataset) -> str:
-    """16 hexadecimal digits of the features and descriptions: the split hash says nothing about them."""
-    digest = hashlib.sha256(str(dataset.features.shape).encode())
-    for array in (dataset.features, dataset.description_matrix):
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()[:16]
 
 
 def _linked(there: Path, here: Path) -> bool:

@@ -1,6 +1,6 @@
 """A worker process: jobs come in as lines of JSON, records go out; it ends when nobody is left to send any.
 
-Started as `python -m firstsight.execution.worker THREADS` with the thread limits already in its environment, because
+Started as `python -P -m firstsight.execution.worker THREADS` with the thread limits already in its environment, because
 numerical libraries read these when they are loaded.
 """
 
@@ -48,7 +48,8 @@ def answer(line: str, opened: dict[str, ZeroShotDataset]) -> str:
         opened[order["data"]] = open_shared(Path(order["data"]))
     job = Job(**{**order["job"], "settings": tuple(order["job"]["settings"])})
     dataset, checkpoint = opened[order["data"]], Path(order["checkpoint"])
-    return json.dumps(run_job(job, dataset, order["features"], checkpoint, order["calibrate"]), ensure_ascii=False)
+    records = run_job(job, dataset, order["features"], checkpoint, order["calibrate"])
+    return json.dumps([record.as_json() for record in records], ensure_ascii=False)
 
 
 def _listen(jobs: queue.Queue[str]) -> None:

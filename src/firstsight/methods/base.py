@@ -7,21 +7,31 @@ on the class alone, so that it is computed once per call and not once per block 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from firstsight.errors import BadInput
-from firstsight.methods.parts.scaling import fit_scaling, scale
+from firstsight.errors import BadInput, NotCalibrated
+from firstsight.methods.parts.scaling import Scaling, fit_scaling, scale
+from firstsight.observing import observers
 
 # Scores are made for blocks of rows; this bounds what one block and its candidates may take.
 BLOCK_BYTES = 64 * 2**20
+
+RandomState = int | np.random.RandomState | None
+Setting = Literal["zsl", "gzsl"]
+Descriptions = pd.DataFrame | ArrayLike
+Candidates = pd.DataFrame | ArrayLike | None
 
 
 class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
@@ -47,21 +57,59 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
     # Parameters that do not change results, or that a record tells by itself.
     beside_results: ClassVar[tuple[str, ...]] = ("verbose", "checkpoint", "random_state", "setting")
     quick: ClassVar[dict[str, Any]] = {}  # parameters for a few hundred rows: what `firstsight.contract` fits with
+    # By the value of a parameter `preset`: what parameters mean that are left at None.
+    presets: ClassVar[dict[str, dict[str, Any]]] = {}
 
     # Torch methods compute in float32; closed forms keep the precision that they are given.
     _dtypes: ClassVar[Any] = (np.float64, np.float32)
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    # What a parameter may be, for the names that mean the same in every method; a method adds its own.
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "feature_scaling": [StrOptions({"unit", "standard"}), None],
+        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
+        "setting": [StrOptions({"zsl", "gzsl"})],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "epochs": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "verbose": ["boolean"],
+        "random_state": ["random_state"],
+    }
 
     # Every method has these two parameters: no scaling is hidden.
-    feature_scaling: str | None
-    attribute_scaling: str | None
+    feature_scaling: Scaling
+    attribute_scaling: Scaling
 
-    def plain_parameters(self) -> dict[str, Any]:
-        """The parameters as JSON can hold them, presets resolved once fitted, without `beside_results`."""
-        parameters = {**self.get_params(), **getattr(self, "settings_", {})}
-        return {name: value for name, value in parameters.items() if name not in self.beside_results}
+    # Set by every fit.
+    n_features_in_: int
+    classes_: np.ndarray  # (C,) every class that has a description
+    descriptions_: np.ndarray  # (C, a)
+    seen_code_: np.ndarray  # (C,) code of each class among those with training rows, −1 for the others
+    # Set where `descriptions` came with names: (a,) their columns.
+    attribute_names_in_: np.ndarray
+    # Set by whoever calibrates (`firstsight.calibration`); a new fit forgets it.
+    calibration_: Any
 
-    def fit(self, X, y, descriptions=None):
+    def resolved_parameters(self) -> dict[str, Any]:
+        """What the parameters stand for without `beside_results`: presets applied; once fitted, as the fit had them."""
+        given = self.get_params()
+        preset = self.presets.get(given.get("preset", ""), {})
+        resolved = {name: preset.get(name) if value is None else value for name, value in given.items()}
+        resolved |= getattr(self, "settings_", {})
+        return {name: value for name, value in resolved.items() if name not in self.beside_results}
+
+    plain_parameters = resolved_parameters  # its former name, until the last caller is gone
+
+    @property
+    def diagnostics_(self) -> dict[str, Any]:
+        """What a fit has to tell of itself, as plain values.
+
+        "collapsed" (bool) always, "history" and "rounds" (lists) where a method has them: what it stored as
+        `collapsed_`, `history_` and `rounds_`.
+        """
+        check_is_fitted(self)
+        told = {name: vars(self)[f"{name}_"] for name in ("history", "rounds") if f"{name}_" in vars(self)}
+        return {"collapsed": getattr(self, "collapsed_", False), **told}
+
+    def fit(self, X: ArrayLike, y: ArrayLike, descriptions: Descriptions | None = None) -> Self:
         """Learn from labelled rows.
 
         Parameters
@@ -73,11 +121,11 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
             by one-hot vectors and the estimator is an ordinary classifier.
         """
         with self._all_or_nothing():
-            X, codes, S, _ = self._prepare(X, y, descriptions)
-            self._fit(X, codes, S)
+            rows, codes, S, _ = self._prepare(X, y, descriptions)
+            self._hand_on(X=rows, y=codes, S=S)
         return self
 
-    def predict(self, X, classes=None):
+    def predict(self, X: ArrayLike, classes: Candidates = None) -> np.ndarray:
         """The best class of each row among `classes`.
 
         Parameters
@@ -85,26 +133,46 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         X : array (n, d)
         classes : None, list of classes, or DataFrame
             None: every class that has a description. A list: just these. A DataFrame of descriptions indexed by
-            class: these, whether training knew them or not; new classes need no retraining.
+            class: these, whether training knew them or not; new classes need no retraining. Its columns are
+            matched by name (`attribute_names_in_`) where both tables have names.
         """
-        X, labels, blocks = self._score_blocks(X, classes)
-        best = np.empty(len(X), dtype=np.intp)
-        for rows, scores in blocks:
-            best[rows] = scores.argmax(axis=1)
+        rows, labels, blocks = self._score_blocks(X, classes)
+        best = np.empty(len(rows), dtype=np.intp)
+        for block, scores in blocks:
+            best[block] = scores.argmax(axis=1)
         return labels[best]
 
-    def decision_function(self, X, classes=None):
+    def decision_function(self, X: ArrayLike, classes: Candidates = None) -> np.ndarray:
         """Scores `(n, k)`, higher is better; column j belongs to `classes[j]` (to `classes_[j]` if left out).
 
         An ordinary classifier (fitted without descriptions) of two classes gives `(n,)`, as scikit-learn does.
         """
-        X, labels, blocks = self._score_blocks(X, classes)
-        out = np.empty((len(X), len(labels)), dtype=X.dtype)
-        for rows, scores in blocks:
-            out[rows] = scores
-        if classes is None and not self.described_ and len(labels) == 2:
-            return out[:, 1] - out[:, 0]
-        return out
+        scores = self._score_table(X, classes)
+        if classes is None and not self.described_ and scores.shape[1] == 2:
+            return scores[:, 1] - scores[:, 0]
+        return scores
+
+    @property
+    def predict_proba(self) -> Callable[..., np.ndarray]:
+        """`predict_proba(X, classes=None)`: calibrated confidence `(n, k)` in each candidate; a row sums to one.
+
+        There is none before the model is calibrated (`calibration_`): a softmax of scores would not be a probability.
+        """
+        if not hasattr(self, "calibration_"):
+            raise NotCalibrated(
+                f"This {type(self).__name__} has not been calibrated, so its scores are no probabilities; calibrate it "
+                "first (`firstsight.calibration.calibrate`), or use decision_function."
+            )
+        return self._confidence
+
+    def score(
+        self, X: ArrayLike, y: ArrayLike, classes: Candidates = None, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """The share of rows that `predict(X, classes)` names right, as of any scikit-learn classifier.
+
+        It counts rows, not classes; T1 and H, which papers report, are in `firstsight.evaluation.scorers`.
+        """
+        return float(accuracy_score(y, self.predict(X, classes), sample_weight=sample_weight))
 
     @property
     def seen_classes_(self) -> np.ndarray:
@@ -127,10 +195,23 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
     def _scores(self, X: np.ndarray, E: Any, seen: np.ndarray) -> np.ndarray:
         raise NotImplementedError
 
+    def _export_scores(self, graph: Any, X: str, A: str) -> str:
+        """The name of the scores `(n, k)` of scaled rows and descriptions in a `models.onnx_export.Graph`.
+
+        For methods whose score is a plain function of both; `firstsight export` offers those that write it.
+        """
+        raise NotImplementedError
+
     # Checks and bookkeeping, the same everywhere -------------------------------------------------------------
 
+    def _validate_params(self) -> None:
+        constraints: dict[str, Any] = {}
+        for cls in reversed(type(self).__mro__):
+            constraints |= vars(cls).get("_parameter_constraints", {})
+        validate_parameter_constraints(constraints, self.get_params(deep=False), caller_name=type(self).__name__)
+
     @contextmanager
-    def _all_or_nothing(self):
+    def _all_or_nothing(self) -> Iterator[None]:
         """A fit that is refused or interrupted leaves the estimator, and a model fitted before, as it was."""
         before = self.__dict__.copy()
         try:
@@ -140,9 +221,19 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
             self.__dict__.update(before)
             raise
 
-    def _prepare(self, X, y, descriptions):
+    def _hand_on(self, **arrays: np.ndarray) -> None:
+        """`_fit` with these arrays, in this order; observers of the fit are told."""
+        for observer in observers():
+            observer.handed_on(arrays)
+        self._fit(*arrays.values())
+
+    def _prepare(
+        self, X: Any, y: Any, descriptions: Descriptions | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Checked and scaled X, codes of y, seen descriptions S, unseen descriptions U."""
         self._validate_params()
+        for name in ("attribute_names_in_", "calibration_"):  # of a fit before
+            self.__dict__.pop(name, None)
         X, y = validate_data(self, X, y, dtype=list(self._dtypes), ensure_all_finite=False)
         _check_finite(X, "X")
         y = column_or_1d(y)
@@ -162,6 +253,9 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
             A = np.eye(len(labels), dtype=X.dtype)[order]
         else:
             labels, A = _read_descriptions(descriptions, X.dtype, "descriptions")
+            names = attribute_names(descriptions)
+            if names is not None:
+                self.attribute_names_in_ = np.asarray(names, dtype=str)
         position = pd.Index(labels).get_indexer(pd.Index(seen_labels))
         if (position < 0).any():
             missing = seen_labels[position < 0].tolist()
@@ -177,37 +271,53 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         self.feature_scaler_ = fit_scaling(self.feature_scaling, X)
         self.attribute_scaler_ = fit_scaling(self.attribute_scaling, A[position])
         A = scale(self.attribute_scaling, self.attribute_scaler_, A)
-        return self._scale_features(X), codes, A[position], A[self.seen_code_ < 0]
+        S, U = A[position], A[self.seen_code_ < 0]
+        for observer in observers():
+            observer.prepared(S, U)
+        return self._scale_features(X), codes, S, U
 
     def _scale_features(self, X: np.ndarray) -> np.ndarray:
         return scale(self.feature_scaling, self.feature_scaler_, X)
 
-    def _check_rows(self, X) -> np.ndarray:
+    def _check_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         X = validate_data(self, X, dtype=list(self._dtypes), reset=False, ensure_all_finite=False)
         _check_finite(X, "X")
         return X
 
-    def _score_blocks(self, X, classes) -> tuple[np.ndarray, np.ndarray, Iterator[tuple[slice, np.ndarray]]]:
+    def _score_table(self, X: ArrayLike, classes: Candidates) -> np.ndarray:
+        rows, labels, blocks = self._score_blocks(X, classes)
+        out = np.empty((len(rows), len(labels)), dtype=rows.dtype)
+        for block, scores in blocks:
+            out[block] = scores
+        return out
+
+    def _confidence(self, X: ArrayLike, classes: Candidates = None) -> np.ndarray:
+        scores, seen = self._score_table(X, classes), self._candidates(classes)[2] >= 0
+        return self.calibration_.confidence(self, X, scores, seen)
+
+    def _score_blocks(
+        self, X: Any, classes: Candidates
+    ) -> tuple[np.ndarray, np.ndarray, Iterator[tuple[slice, np.ndarray]]]:
         X = self._check_rows(X)
         labels, A, seen = self._candidates(classes)
         E = self._embed_classes(scale(self.attribute_scaling, self.attribute_scaler_, A))
         step = max(64, BLOCK_BYTES // (X.itemsize * (X.shape[1] + len(labels))))
 
-        def blocks():
+        def blocks() -> Iterator[tuple[slice, np.ndarray]]:
             for start in range(0, len(X), step):
                 rows = slice(start, start + step)
                 yield rows, self._scores(self._scale_features(X[rows]), E, seen)
 
         return X, labels, blocks()
 
-    def _candidates(self, classes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _candidates(self, classes: Candidates) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Labels, descriptions and training codes (−1: unseen) of the classes to choose from."""
         if classes is None:
             return self.classes_, self.descriptions_, self.seen_code_
         known = pd.Index(self.classes_)
         if isinstance(classes, pd.DataFrame):
-            labels, A = _read_descriptions(classes, self.descriptions_.dtype, "classes")
+            labels, A = _read_descriptions(self._in_fitted_order(classes), self.descriptions_.dtype, "classes")
             if A.shape[1] != self.descriptions_.shape[1]:
                 raise BadInput(
                     f"`classes` describes each class by {A.shape[1]} numbers; this model was fitted with "
@@ -235,6 +345,20 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
             raise BadInput("`classes` names a class twice; name each candidate once.")
         return self.classes_[position], self.descriptions_[position], self.seen_code_[position]
 
+    def _in_fitted_order(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The table's columns in the order of `attribute_names_in_`; where either has no names, as they are."""
+        columns = [str(column) for column in table.columns]
+        if not hasattr(self, "attribute_names_in_") or not any(isinstance(column, str) for column in table.columns):
+            return table
+        names = self.attribute_names_in_.tolist()
+        if columns == names:
+            return table
+        if sorted(columns) == sorted(names) and len(set(names)) == len(names):
+            return table.set_axis(columns, axis="columns")[names]
+        if columns == [str(number) for number in range(len(names))]:  # a file's header for a table without names
+            return table
+        raise BadInput(_other_attributes(columns, names))
+
 
 class TransductiveClassifier(ZeroShotClassifier):
     """Base of the methods that also learn from a pool of unlabelled rows.
@@ -245,17 +369,26 @@ class TransductiveClassifier(ZeroShotClassifier):
     """
 
     transductive: ClassVar[bool] = True
-    setting: str
+    setting: Setting
 
-    def fit(self, X, y, descriptions=None, *, X_unlabeled=None):
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        descriptions: Descriptions | None = None,
+        *,
+        X_unlabeled: ArrayLike | None = None,
+    ) -> Self:
         """As `ZeroShotClassifier.fit`; `X_unlabeled (m, d)` is the pool of rows without labels."""
         with self._all_or_nothing():
             self._fit_with_pool(X, y, descriptions, X_unlabeled)
         return self
 
-    def _fit_with_pool(self, X, y, descriptions, X_unlabeled) -> None:
-        X, codes, S, U = self._prepare(X, y, descriptions)
-        pool = np.empty((0, X.shape[1]), dtype=X.dtype)
+    def _fit_with_pool(
+        self, X: ArrayLike, y: ArrayLike, descriptions: Descriptions | None, X_unlabeled: ArrayLike | None
+    ) -> None:
+        rows, codes, S, U = self._prepare(X, y, descriptions)
+        pool = np.empty((0, rows.shape[1]), dtype=rows.dtype)
         if X_unlabeled is not None:
             if len(U) == 0:
                 raise BadInput(
@@ -271,10 +404,38 @@ class TransductiveClassifier(ZeroShotClassifier):
         order = np.lexsort(U.T[::-1])
         self.unseen_code_ = np.full(len(self.classes_), -1)
         self.unseen_code_[np.flatnonzero(self.seen_code_ < 0)[order]] = np.arange(len(order))
-        self._fit(X, codes, S, pool, U[order])
+        self._hand_on(X=rows, y=codes, S=S, pool=pool, U=U[order])
 
-    def _fit(self, X, y, S, pool, U) -> None:  # type: ignore[override]
+    def _fit(  # type: ignore[override]
+        self, X: np.ndarray, y: np.ndarray, S: np.ndarray, pool: np.ndarray, U: np.ndarray
+    ) -> None:
         raise NotImplementedError
+
+
+def attribute_names(table: Any) -> list[str] | None:
+    """The columns of a DataFrame whose columns are all names; None for arrays and tables with numbered columns."""
+    if not isinstance(table, pd.DataFrame) or not all(isinstance(column, str) for column in table.columns):
+        return None
+    return table.columns.tolist()
+
+
+def _other_attributes(columns: list[str], names: list[str]) -> str:
+    """The sentence for a table of classes whose attributes are not those of the model."""
+    missing = [name for name in names if name not in set(columns)]
+    unknown = [column for column in columns if column not in set(names)]
+    twice = sorted({column for column in columns if columns.count(column) > 1})
+    said = [f"{what} {_some(found)}" for what, found in (("lacks", missing), ("repeats", twice)) if found]
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], missing or names, n=1, cutoff=0.5)
+        said.append(f"has {_some(unknown)}, which it does not know" + (f" (did you mean {near[0]!r}?)" if near else ""))
+    return (
+        f"This model's classes are described by {len(names)} attributes, but `classes` has {len(columns)} columns and "
+        f"{' and '.join(said)}; give one column per attribute, under its name."
+    )
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _check_finite(values: np.ndarray, name: str) -> None:
@@ -291,7 +452,7 @@ def _check_finite(values: np.ndarray, name: str) -> None:
         )
 
 
-def _read_descriptions(table, dtype, name: str) -> tuple[np.ndarray, np.ndarray]:
+def _read_descriptions(table: Descriptions, dtype: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Labels (C,) and descriptions (C, a) of a DataFrame indexed by class or an array numbered by class."""
     if isinstance(table, pd.DataFrame):
         labels = _plain_labels(table.index, name)

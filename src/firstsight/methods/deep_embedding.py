@@ -115,6 +115,7 @@ class DeepEmbedding(ZeroShotClassifier):
     weights_ : dict of arrays: visual.weight (e, d), semantic.0.weight (h, a), semantic.1.weight (e, h), …
     settings_ : dict: the value of every parameter after the preset was applied
     history_ : list of one dict per outer iteration: round, iteration, loss, regression, classification, semantic
+    collapsed_ : bool, whether the classifier tells seen classes apart no better than chance
 
     Differences from the paper: it leaves λ, η, the batch size and the number of steps for ψ open; they come from
     class-wise validation here. Descriptions are scaled to unit length by default, as in the public files.
@@ -147,6 +148,7 @@ class DeepEmbedding(ZeroShotClassifier):
         "semantic_steps": 10,
         "semantic_rate": 1.0,
     }
+    presets = PRESETS
 
     _dtypes = (np.float32,)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -252,7 +254,8 @@ class DeepEmbedding(ZeroShotClassifier):
         self.history_ = training.history
         self.weights_ = {name: weight.detach().numpy() for name, weight in training.net.weights.items()}
         last = training.history[-1]["classification"]
-        if last > 0.9 * math.log(n_classes):
+        self.collapsed_ = last > 0.9 * math.log(n_classes)
+        if self.collapsed_:
             warnings.warn(
                 f"The embedding has collapsed, or has hardly been trained: its classifier tells {n_classes} classes "
                 f"apart no better than chance (cross-entropy {last:.2f}). Give `separation` (now "

@@ -37,6 +37,7 @@ from firstsight.models.card import model_card
 FORMAT = 1
 _REFERENCE = "calibration/reference"
 # What fitted attributes were called before `class_attributes_` became `descriptions_`.
+_NAMES = ("classes_", "attribute_names_in_", "feature_names_in_")  # arrays of text, which safetensors has no place for
 _RENAMED = {"class_attributes_": "descriptions_", "descriptions_": "seen_descriptions_"}
 
 
@@ -162,9 +163,13 @@ def _rebuild(
     for name in [*about["values"], *arrays]:
         if not _is_fitted(name.partition("/")[0]):
             raise ValueError(f"{name!r} is no fitted attribute")
-    for name, value in about["values"].items():
-        setattr(model, name, value)
-    model.classes_ = np.asarray(about["values"]["classes_"])
+    values = dict(about["values"])
+    # Folders from before models kept the names of their attributes have them among the facts.
+    if "attribute_names_in_" not in values and (about.get("facts") or {}).get("attributes"):
+        values["attribute_names_in_"] = about["facts"]["attributes"]
+    for name, value in values.items():
+        setattr(model, name, np.asarray(value) if name in _NAMES else value)
+    model.classes_ = np.asarray(values["classes_"])
     renamed = _RENAMED if "class_attributes_" in arrays else {}
     for name, array in arrays.items():
         name = renamed.get(name, name)

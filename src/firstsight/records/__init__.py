@@ -1,5 +1,6 @@
 """Records: what is kept of every finished cell; they can be read without any method."""
 
-from firstsight.records.storage import SCHEMA, read_records
+from firstsight.records.schema import SCHEMA, Record
+from firstsight.records.storage import read_records
 
-__all__ = ["SCHEMA", "read_records"]
+__all__ = ["SCHEMA", "Record", "read_records"]

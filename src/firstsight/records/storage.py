@@ -2,36 +2,63 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO, NamedTuple
+
+from pydantic import Field, ValidationError
 
 from firstsight.errors import BadInput, CannotWrite, UnreadableFile
-from firstsight.files import write_atomically
+from firstsight.files import remove_stale, write_atomically
+from firstsight.records.schema import SCHEMA, Key, Record, key_of
+from firstsight.schemas import Schema, reason
 
 try:
     import fcntl
 except ImportError:  # Windows has no such locks; there, two benchmarks in one folder are the user's care
     fcntl = None  # type: ignore[assignment]
 
-SCHEMA = 1
-Record = dict[str, Any]
-Key = tuple[str, str, str, int, str, str]
+_PLAIN = re.compile(r"[\w+][\w.+-]*")
+_DIGITS = 16
+_BEGINNING = b'{"schema"'
 
 
-def key_of(record: Record) -> Key:
-    """What makes a cell the same cell: a newer record with this key replaces an older one."""
-    variant = json.dumps(record["variant"], sort_keys=True)
-    words = (record["dataset"], record["method"], record["setting"], record["seed"])
-    return (*words, variant, record["study"])
+class OtherRecords(BadInput):
+    """What is in a folder cannot be gone on with. Says only what was found: what to do depends on who asks."""
+
+
+class _Version(Schema):
+    schema_version: int = Field(alias="schema")
+
+
+class _Line(NamedTuple):
+    record: Record
+    text: bytes  # as it stands in the file: reading and tidying change nothing of it
+
+
+def file_stem(name: str) -> str:
+    """What files of a data set are called: its name, if that is short and plain, else letters of it and a digest.
+
+    A name is text from outside. It never becomes a path, and two names never share a file: no plain name has a `~`.
+
+    >>> file_stem("CUB")
+    'CUB'
+    >>> file_stem("../my birds")
+    'my_birds~8ccbe83f17a8eb62'
+    """
+    if _PLAIN.fullmatch(name) and len(name.encode()) <= 80:
+        return name
+    letters = re.sub(r"[^\w+-]+", "_", name)[:20].strip("_-")
+    return f"{letters}~{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:_DIGITS]}"
 
 
 def records_file(folder: str | Path, dataset: str) -> Path:
     """Where the records of a data set are."""
-    return Path(folder) / (re.sub(r"[^\w.+-]+", "_", dataset) + ".jsonl")
+    return Path(folder) / f"{file_stem(dataset)}.jsonl"
 
 
 def read_records(place: str | Path) -> list[Record]:
@@ -45,50 +72,61 @@ def read_records(place: str | Path) -> list[Record]:
     files = sorted(place.glob("[!.]*.jsonl")) if place.is_dir() else [place]
     if not files:
         raise UnreadableFile(f"{place} holds no .jsonl file; give a folder that `firstsight benchmark` wrote to.")
-    return _newest(record for file in files for record in _parse(file))
+    return [line.record for line in _newest(line for file in files for line in _parse(file))]
 
 
-def _newest(records: Iterable[Record]) -> list[Record]:
+def _newest(lines: Iterable[_Line]) -> list[_Line]:
     """The last record of each cell; one that was finished stays so, whatever went wrong when it was run again."""
-    found: dict[Key, Record] = {}
-    for record in records:
-        before = found.get(key_of(record))
-        if before is None or record["status"] == "done" or before["status"] != "done":
-            found[key_of(record)] = record
+    found: dict[Key, _Line] = {}
+    for line in lines:
+        before = found.get(key_of(line.record))
+        if before is None or line.record.status == "done" or before.record.status != "done":
+            found[key_of(line.record)] = line
     return list(found.values())
 
 
-class OtherRecords(BadInput):
-    """What is in a folder cannot be gone on with. Says only what was found: what to do depends on who asks."""
-
-
-def _parse(file: Path) -> list[Record]:
+def _parse(file: Path) -> list[_Line]:
     try:
         lines = file.read_bytes().split(b"\n")
     except OSError as error:
         raise UnreadableFile(f"{file} cannot be read ({error.strerror}); check the path and its permissions.") from None
-    records = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
+    found = []
+    for number, text in enumerate(lines, start=1):
+        if not text.strip():
             continue
         try:
-            record = json.loads(line)
-            schema = record["schema"]
-            if schema == SCHEMA:
-                key_of(record), record["status"]
-        except (ValueError, LookupError, TypeError):
-            if number == len(lines):  # no line end follows: cut off in the middle of writing
+            record = Record.model_validate_json(text)
+        except ValidationError as error:
+            if number == len(lines) and _is_cut_off(text):
                 continue
+            _refuse_other_version(file, _version(text))
             raise UnreadableFile(
-                f"{file}, line {number}, is not a benchmark record; remove the line, or choose another folder."
+                f"{file}, line {number}, is not a benchmark record ({reason(error)}); remove the line, or choose "
+                "another folder."
             ) from None
-        if schema != SCHEMA:
-            raise BadInput(
-                f"{file} holds records of version {schema}, and this firstsight reads version {SCHEMA}; choose "
-                "another folder, or the firstsight that wrote them."
-            )
-        records.append(record)
-    return records
+        _refuse_other_version(file, record.schema_version)
+        found.append(_Line(record, text))
+    return found
+
+
+def _is_cut_off(text: bytes) -> bool:
+    """Whether a last line, which nothing ends, is the beginning of a record, as a kill in the middle leaves it."""
+    return text[: len(_BEGINNING)] == _BEGINNING[: len(text)] and _version(text) is None
+
+
+def _version(text: bytes) -> int | None:
+    try:
+        return _Version.model_validate_json(text).schema_version
+    except ValidationError:
+        return None
+
+
+def _refuse_other_version(file: Path, version: int | None) -> None:
+    if version not in (SCHEMA, None):
+        raise BadInput(
+            f"{file} holds records of version {version}, and this firstsight reads version {SCHEMA}; choose another "
+            "folder, or the firstsight that wrote them."
+        )
 
 
 class RecordFile:
@@ -100,20 +138,19 @@ class RecordFile:
 
     def read(self) -> list[Record]:
         """What is there already; changes nothing."""
-        return _newest(_parse(self.path)) if self.path.exists() else []
+        return [line.record for line in self._lines()]
 
     def open(self) -> None:
         """Take hold of the file; a cut-off last line and lines that newer ones replace are removed in one step."""
         self._file = self._locked()
-        for scratch in self.path.parent.glob(f".{self.path.name}.*"):
-            scratch.unlink()  # of a rewriting that was killed
+        remove_stale(self.path)  # half of a rewriting that was killed
         self._tidy()
 
     def append(self, records: list[Record]) -> None:
         """Put finished cells on the disk: they survive whatever happens next."""
         assert self._file is not None, "open() first"
         try:
-            self._file.write(b"".join(map(_line, records)))
+            self._file.write(b"".join(map(line_of, records)))
             self._file.flush()
             os.fsync(self._file.fileno())
         except OSError as error:
@@ -129,9 +166,12 @@ class RecordFile:
             self._file.close()
             self._file = None
 
+    def _lines(self) -> list[_Line]:
+        return _newest(_parse(self.path)) if self.path.exists() else []
+
     def _tidy(self) -> None:
         assert self._file is not None
-        tidy = b"".join(map(_line, self.read()))
+        tidy = b"".join(line.text + b"\n" for line in self._lines())
         if self.path.read_bytes() != tidy:
             if fcntl is None:
                 self._file.close()  # Windows replaces no open file
@@ -160,5 +200,20 @@ class RecordFile:
             file.close()  # it was replaced between opening and locking
 
 
-def _line(record: Record) -> bytes:
-    return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+def is_held(path: Path) -> bool:
+    """Whether a process is writing to a file of records."""
+    if fcntl is None:
+        return True  # nobody can tell
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def line_of(record: Record) -> bytes:
+    """A record as it stands in a file."""
+    return json.dumps(record.as_json(), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,8 +10,9 @@ from typing import Any
 from firstsight.data import ZeroShotDataset
 from firstsight.execution.plan import make_plan
 from firstsight.execution.runner import Event
-from firstsight.execution.session import CHECKPOINTS, DATA, prepare, remove_if_empty
-from firstsight.records.storage import Record, key_of, read_records
+from firstsight.execution.session import CHECKPOINTS, prepare, remove_if_empty
+from firstsight.records.schema import Cell, Key, Record, key_of
+from firstsight.records.storage import file_stem, read_records
 from firstsight.tuning.candidates import FIGURE, Candidate
 
 STUDY = "tune"
@@ -55,24 +55,27 @@ class Trials:
     def forget(self) -> None:
         """Remove what a search has left in the folder, and the folder if nothing else is in it."""
         for path in self.folder.glob("*.jsonl"):
-            if all(record["study"] == STUDY for record in read_records(path)):
+            if all(record.study == STUDY for record in read_records(path)):
                 path.unlink()
-        for hidden in (CHECKPOINTS, DATA):
-            shutil.rmtree(self.folder / hidden, ignore_errors=True)
+        for fold in self.folds:  # its checkpoints are those of fits that failed
+            checkpoints = self.folder / CHECKPOINTS / file_stem(fold.name)
+            for checkpoint in checkpoints.glob("*.safetensors"):
+                checkpoint.unlink()
+            remove_if_empty(checkpoints)
+        remove_if_empty(self.folder / CHECKPOINTS)
         remove_if_empty(self.folder)
 
     def _show(self, event: Event) -> None:
         if event.records is not None:
             self.tell(event.records)
 
-    def _candidate(self, parameters: dict[str, Any], found: dict[Any, Record]) -> Candidate:
-        cell = {"method": self.method, "seed": self.seed, "variant": parameters, "study": STUDY}
+    def _candidate(self, parameters: dict[str, Any], found: dict[Key, Record]) -> Candidate:
         cells = [
-            [found[key_of({**cell, "dataset": fold.name, "setting": objective})] for fold in self.folds]
-            for objective in self.objectives
+            [found[key_of(Cell(fold.name, self.method, self.seed, parameters, STUDY, o))] for fold in self.folds]
+            for o in self.objectives
         ]
-        errors = [record["error"] for records in cells for record in records if record["status"] == "failed"]
+        errors = [record.error or "" for records in cells for record in records if record.status == "failed"]
         if errors:
             return Candidate(parameters, {}, errors[0])
         figures = zip(self.objectives, cells, strict=True)
-        return Candidate(parameters, {o: [record[FIGURE[o]] for record in records] for o, records in figures})
+        return Candidate(parameters, {o: [getattr(record, FIGURE[o]) for record in records] for o, records in figures})

@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from firstsight.errors import BadInput, UnreadableFile
+from firstsight.errors import StaleCheckpoint
 from firstsight.files import write_atomically
 
 
@@ -47,13 +47,14 @@ class Checkpoint:
                 facts = json.loads((file.metadata() or {}).get("facts", "{}"))
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dictionary)
         except (SafetensorError, OSError, ValueError) as error:
-            raise UnreadableFile(
-                f"{self.path} is not a readable checkpoint ({error}); delete it to start this fit anew."
+            raise StaleCheckpoint(
+                f"{self.path} is not a readable checkpoint ({error}); delete it to start this fit anew.", self.path
             ) from error
         if facts.get("owner") != self.owner:
-            raise BadInput(
+            raise StaleCheckpoint(
                 f"{self.path} is the checkpoint of a fit with other data or parameters; delete it to start anew, "
-                "or choose another place for this one."
+                "or choose another place for this one.",
+                self.path,
             )
         return tensors, facts
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-KINDS = (None, "unit", "standard")
+Scaling = Literal["unit", "standard"] | None
 
 
 def fit_scaling(kind: str | None, values: np.ndarray) -> dict[str, np.ndarray]:

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from firstsight.errors import BadInput
+from firstsight.methods import ESZSL, DeepEmbedding, TransductiveDeepEmbedding, all_methods
+from firstsight.models import add_classes, load, save
+
+NAMES = ["fur", "horns", "legs", "wings", "tail", "size", "colour", "speed", "weight", "age"]
+
+
+@pytest.fixture(scope="module")
+def table(task) -> pd.DataFrame:
+    return task.table.set_axis(NAMES, axis="columns")
+
+
+@pytest.fixture(scope="module")
+def named(task, table):
+    return ESZSL(feature_penalty=1.0).fit(task.X, task.y, table)
+
+
+# Names of attributes ----------------------------------------------------------------------------------------
+
+
+def test_a_fit_keeps_the_names_of_its_attributes(named, task):
+    assert named.attribute_names_in_.tolist() == NAMES
+    assert not hasattr(ESZSL().fit(task.X, task.y, task.table), "attribute_names_in_")  # numbered columns
+    codes = pd.Index(task.table.index).get_indexer(task.y)
+    assert not hasattr(ESZSL().fit(task.X, codes, task.A), "attribute_names_in_")
+    assert not hasattr(ESZSL().fit(task.X, task.y), "attribute_names_in_")
+
+
+def test_a_refused_fit_keeps_the_names_and_an_unnamed_one_forgets_them(task, table):
+    model = ESZSL().fit(task.X, task.y, table)
+    with pytest.raises(BadInput):
+        model.fit(task.X, task.y, task.table.iloc[:3])
+    assert model.attribute_names_in_.tolist() == NAMES
+    model.fit(task.X, task.y, task.table)
+    assert not hasattr(model, "attribute_names_in_")
+    model.predict(task.X, classes=table[NAMES[::-1]])  # without names to go by, places count, as in scikit-learn
+
+
+@pytest.mark.parametrize("columns", [NAMES[::-1], sorted(NAMES)])
+def test_whatever_the_order_of_columns_the_answers_are_the_same(named, task, table, columns, tmp_path):
+    shuffled = table.loc[task.unseen, columns]
+    expected = named.decision_function(task.X_unseen, classes=list(task.unseen))
+    for model in (named, _saved_and_loaded(named, tmp_path)):
+        np.testing.assert_array_equal(model.decision_function(task.X_unseen, classes=shuffled), expected)
+        assert (model.predict(task.X_unseen, shuffled) == model.predict(task.X_unseen, list(task.unseen))).all()
+        assert model.score(task.X_unseen, task.y_unseen, shuffled) > 0.6
+        more = add_classes(model, shuffled.rename(index="new {}".format))
+        np.testing.assert_array_equal(more.descriptions_[-5:], model.descriptions_[-5:])
+
+
+def _saved_and_loaded(model, folder):
+    save(model, folder / "model")
+    loaded = load(folder / "model")
+    assert isinstance(loaded.attribute_names_in_, np.ndarray)
+    return loaded
+
+
+def test_places_in_the_joint_space_go_by_name_too(task, table):
+    model = DeepEmbedding(**{**DeepEmbedding.quick, "iterations": 1, "separation": 1e4}).fit(task.X, task.y, table)
+    np.testing.assert_array_equal(model.embed_classes(table[NAMES[::-1]]), model.embed_classes())
+
+
+def test_a_table_without_names_is_taken_by_position(named, task, table):
+    expected = named.decision_function(task.X_unseen, classes=table)
+    for columns in (range(10), [str(m) for m in range(10)]):
+        unnamed = table.set_axis(columns, axis="columns")
+        np.testing.assert_array_equal(named.decision_function(task.X_unseen, classes=unnamed), expected)
+
+
+def test_numbers_as_names_are_names(task):
+    names = [str(9 - m) for m in range(10)]
+    table = task.table.set_axis(names, axis="columns")
+    model = ESZSL().fit(task.X, task.y, table)
+    expected = model.decision_function(task.X_unseen)
+    np.testing.assert_array_equal(model.decision_function(task.X_unseen, classes=table[sorted(names)]), expected)
+
+
+REFUSED = {
+    r"10 attributes, but `classes` has 9 columns and lacks 'tail';": lambda t: t.drop(columns="tail"),
+    r"lacks 'wings' and has 'wing', which it does not know \(did you mean 'wings'\?\)": lambda t: t.rename(
+        columns={"wings": "wing"}
+    ),
+    r"has 'zebra', which it does not know;": lambda t: t.assign(zebra=1.0),
+    r"lacks 'horns' and repeats 'fur'": lambda t: t.set_axis(["fur", "fur", *NAMES[2:]], axis="columns"),
+}
+
+
+@pytest.mark.parametrize("said", REFUSED)
+def test_other_attributes_are_refused_with_the_nearest_name(named, task, table, said):
+    other = REFUSED[said](table.loc[task.unseen])
+    for ask in (named.predict, named.decision_function):
+        with pytest.raises(BadInput, match=said) as caught:
+            ask(task.X_unseen, classes=other)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(BadInput, match=said):
+        add_classes(named, other.rename(index="new {}".format))
+
+
+# What a method tells of itself ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("word", list(all_methods()))
+def test_resolved_parameters_leave_nothing_to_a_preset_and_hold_no_seed(word):
+    cls = all_methods()[word]
+    resolved = cls().resolved_parameters()
+    assert set(resolved) == set(cls._get_param_names()) - set(cls.beside_results)
+    if cls.presets:
+        chosen = cls.presets[cls().preset]
+        assert {name: resolved[name] for name in chosen if name in resolved} == {
+            name: value for name, value in chosen.items() if name in resolved
+        }
+    else:
+        assert resolved == {name: value for name, value in cls().get_params().items() if name in resolved}
+
+
+def test_what_is_given_goes_before_the_preset():
+    resolved = DeepEmbedding(preset="paper", penalty=7.0).resolved_parameters()
+    assert (resolved["penalty"], resolved["separation"]) == (7.0, DeepEmbedding.presets["paper"]["separation"])
+
+
+@pytest.mark.filterwarnings("ignore:The embedding has collapsed")
+@pytest.mark.parametrize(("separation", "collapsed"), [(0.0, True), (300.0, False)])
+def test_diagnostics_say_whether_an_embedding_collapsed_also_once_loaded(task, separation, collapsed, tmp_path):
+    model = DeepEmbedding(**{**DeepEmbedding.quick, "separation": separation}, random_state=0)
+    model.fit(task.X, task.y, task.table)
+    save(model, tmp_path / "model")
+    for told in (model.diagnostics_, load(tmp_path / "model").diagnostics_):
+        assert told["collapsed"] is collapsed
+        assert len(told["history"]) == DeepEmbedding.quick["iterations"]
+        assert "rounds" not in told
+
+
+def test_diagnostics_of_a_transductive_fit_tell_its_rounds(task):
+    model = TransductiveDeepEmbedding(**TransductiveDeepEmbedding.quick, random_state=0)
+    model.fit(task.X, task.y, task.table, X_unlabeled=task.pool)
+    assert [told["round"] for told in model.diagnostics_["rounds"]] == [1, 2, 3]
+
+
+def test_a_method_without_history_has_nothing_to_tell_but_that_it_has_not_collapsed(named):
+    assert named.diagnostics_ == {"collapsed": False}
+    with pytest.raises(ValueError, match="not fitted"):
+        _ = ESZSL().diagnostics_
