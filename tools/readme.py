@@ -2,7 +2,7 @@
 
 Records are the lines of `results/*.jsonl` (`firstsight benchmark`); the demo's table is `results/demo.json`.
 
-`python -m firstsight.report.readme` in the project's folder writes them anew; a test fails where they differ.
+`python tools/readme.py` in the project's folder writes them anew; a test fails where they differ.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 
 from firstsight.errors import BadInput
 from firstsight.files import write_atomically
-from firstsight.report.formats import markdown_table
-from firstsight.report.result_tables import figure_cell, mark_notes, ranks
-from firstsight.report.results import SETTINGS, TITLES, Results, read_results
-from firstsight.report.table import Cell, Column, Table
+from firstsight.reporting.recorded_results import SETTINGS, TITLES, Results, read_results
+from firstsight.reporting.tables.accuracy_tables import chosen_note, figure_cell, mark_notes, places
+from firstsight.reporting.tables.table import Cell, Column, Row, Table
+from firstsight.reporting.tables.table_formats import markdown_table
 
 _SHOWN = ("t1", "h")  # the figure that each setting is judged by
 
@@ -33,21 +33,21 @@ def demo_table(records: list[dict[str, Any]]) -> str:
 def results_table(results: Results) -> Table:
     """T1 and H of every method on every data set, a row per method, in the paper's order."""
     figures = [(dataset, metric) for dataset in results.datasets for metric in _SHOWN]
-    marks = {figure: ranks(results, *figure) for figure in figures}
+    marks = {figure: places(results, *figure) for figure in figures}
     columns = [Column("method", is_number=False), Column("seeds")]
     columns += [Column(TITLES[metric], dataset) for dataset, metric in figures]
-    rows: list[list[Cell] | str] = []
-    tried = {r["method"] for r in results.tables}
-    for space, methods in results.by_space():
-        own = [method for method in methods if method in tried]
-        rows += [f"{space or 'unknown'} space"] * bool(own)
-        for method in own:
+    rows: list[Row] = []
+    tried = {r.method for r in results.tables}
+    for heading, _, methods in results.by_space(tried):
+        rows.append(heading)
+        for method in methods:
             cells = [figure_cell(results, d, method, metric, marks[d, metric]) for d, metric in figures]
             rows.append([Cell(results.label(method)), Cell(_seeds(results, method)), *cells])
     notes = [
         "T1: unseen classes, told apart among themselves. H: harmonic mean of the accuracies of unseen and seen "
         "classes, told apart among all. Seeds: how many runs a mean ± standard deviation is of; a single run has none.",
         *mark_notes(results, tried),
+        *filter(None, [chosen_note(results)]),
         "`firstsight report results --out page` makes a page with the rest: ts and tr, the published figures and the "
         "difference from them, curves, maps, easy and hard classes, and what every run cost.",
     ]

@@ -102,7 +102,7 @@ def _trade_off(level, tr, ts):
         "h": round(2 * middle[0] * middle[1] / sum(middle), 2),
     }
     return {
-        "ausuc": round(float(np.trapezoid(curve[:, 1], curve[:, 0])) / 100, 2),
+        "ausuc": round(float(np.diff(curve[:, 0]) @ (curve[1:, 1] + curve[:-1, 1])) / 200, 2),
         "curve": curve.tolist(),
         "calibrated": calibrated,
     }

@@ -77,6 +77,7 @@ def confusion_chart(results: Results, dataset: str) -> Picture | None:
         f"{predicted}, {count:.1f} rows per run.",
         lambda width: _drawn_pairs(pairs, width),
         notes,
+        is_small=True,
     )
 
 

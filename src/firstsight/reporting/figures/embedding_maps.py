@@ -97,7 +97,7 @@ def _drawn(arrays: Arrays, spaces: list[str], rows: list[str], width: float) -> 
     wide = width > 6
     columns = min(len(spaces), int(width / 3))
     lines = -(-len(spaces) // columns)
-    legends = [-(-len(arrays[f"{which}_names"]) // (4 if wide else 2)) * 0.17 + 0.1 for which in rows]
+    legends = [-(-len(arrays[f"{which}_names"]) // (4 if wide else 2)) * 0.17 + 0.3 for which in rows]
     heights = [(width / columns) * lines + legend for legend in legends]
     figure = Figure(figsize=(width, sum(heights)), layout="constrained")
     parts = figure.subfigures(len(rows), 1, squeeze=False, height_ratios=heights)[:, 0]
@@ -106,7 +106,8 @@ def _drawn(arrays: Arrays, spaces: list[str], rows: list[str], width: float) -> 
         for axis, space in zip(axes, spaces, strict=False):
             if f"{space}_{which}_points" in arrays:
                 _panel(axis, arrays, space, which)
-            frame(axis, f"{SPACES[space]}, {WHICH[which]}")
+            frame(axis, SPACES[space])
+        part.suptitle(WHICH[which].capitalize(), fontsize=10.5, weight="bold")
         _legend(part, arrays, which, 4 if wide else 2)
     return figure
 

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from firstsight.files import write_atomically
 
-INK, MUTED, GRID, PAPER = "#1a1a1a", "#595959", "#dddddd", "#ffffff"
+INK, MUTED, FAINT, GRID, PAPER = "#1a1a1a", "#595959", "#bbbbbb", "#dddddd", "#ffffff"
 RIGHT, WRONG = "#0072b2", "#d55e00"
 # Okabe and Ito's colours, which people with any common colour blindness can tell apart (black is left for text).
 COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#cc79a7", "#0072b2", "#d55e00", "#f0e442", "#7f7f7f")
@@ -36,9 +36,9 @@ LINES: dict[str, dict[str, str]] = {
     "h": {"color": INK, "marker": "D", "linestyle": "-."},
 }
 # Colours that the page's style sheet sets, since they must change with light and dark.
-_ON_THE_PAGE = {INK: "ink", MUTED: "muted", GRID: "line", PAPER: "page", "#0072b2": "blue", "#000000": "ink"}
+_ON_THE_PAGE = {INK: "ink", MUTED: "muted", FAINT: "faint", GRID: "line", PAPER: "page", "#0072b2": "blue"}
 
-WIDE, NARROW = 9.6, 3.65  # inches of 96 pixels: of a page on a desk, of a phone
+WIDE, NARROW = 11.4, 3.65  # inches of 96 pixels: of a page on a desk, of a phone
 # The font has ✓, ✗ and the accented letters of glyphs. A dollar sign in a name begins no formula.
 _STYLE: Any = {
     "font.family": ["DejaVu Sans"], "text.parse_math": False, "text.color": INK, "axes.edgecolor": MUTED,
@@ -47,6 +47,8 @@ _STYLE: Any = {
     "xtick.labelsize": 8, "ytick.labelsize": 8, "legend.fontsize": 8.5, "legend.frameon": False,
     "svg.fonttype": "none", "svg.hashsalt": "firstsight",
 }  # fmt: skip
+# No time stamp or version inside: the same figure is the same file.
+_SAVING: Any = {"format": "png", "dpi": 130, "bbox_inches": "tight", "metadata": {"Software": None}}
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class Picture:
     alt: str
     draw: Callable[[float], Figure]
     notes: Sequence[str] = ()
+    is_small: bool = False  # as narrow as for a phone everywhere; neighbours stand side by side
 
     @cached_property
     def figure(self) -> Figure:
@@ -70,41 +73,34 @@ class Picture:
 
 
 def png_of(picture: Picture) -> bytes:
-    """The figure as a file; no time stamp or version inside: the same figure is the same file."""
-    return _png(picture.figure)
+    """The figure as a file."""
+    file = io.BytesIO()
+    with figure_style():
+        picture.figure.savefig(file, **_SAVING)
+    return file.getvalue()
 
 
 def svg_of(picture: Picture, width: float) -> str:
-    """The figure as part of a page: its letters are text in the page's font, its plain colours the style sheet's."""
+    """The figure as part of a page: its words are text, its plain colours the style sheet's."""
     file = io.StringIO()
     with figure_style():
         figure = picture.figure if width == WIDE else picture.draw(width)
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     drawn = file.getvalue()
     drawn = drawn[drawn.index("<svg") :]
-    drawn = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", drawn, flags=re.DOTALL)
+    drawn = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", drawn, flags=re.DOTALL)
     drawn = re.sub(r' id="[a-zA-Z0-9]+_\d+"', "", drawn)  # figure_1, axes_1: the same in every figure of the page
-    drawn = re.sub(r"font: (?:(bold|\d+) )?([\d.]+)px [^;\"]*", _plain_font, drawn)
+    drawn = re.sub(r' transform="rotate\(-?0 [^"]*\)"', "", drawn)
     drawn = re.sub("|".join(_ON_THE_PAGE), lambda found: f"var(--{_ON_THE_PAGE[found[0]]})", drawn)
     drawn = re.sub(r"(?<=[\d-])(\d*\.\d\d)\d+", r"\1", drawn)  # a hundredth of a point is finer than any screen
-    drawn = drawn.replace("<svg ", '<svg role="img" aria-hidden="true" ', 1)
+    drawn = drawn.replace("<svg ", '<svg aria-hidden="true" ', 1)
     return re.sub(r"\n\s*", "\n", drawn)
-
-
-def _plain_font(found: re.Match[str]) -> str:
-    return f"font-size: {found[2]}px" + ("; font-weight: 700" if found[1] else "")
 
 
 def save_figure(figure: Figure, path: str | Path) -> None:
     """The figure as a PNG file."""
-    write_atomically(path, _png(figure))
-
-
-def _png(figure: Figure) -> bytes:
-    file = io.BytesIO()
     with figure_style():
-        figure.savefig(file, format="png", dpi=130, bbox_inches="tight", metadata={"Software": None})
-    return file.getvalue()
+        write_atomically(path, lambda temporary: figure.savefig(temporary, **_SAVING))
 
 
 @contextmanager

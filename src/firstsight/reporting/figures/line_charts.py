@@ -69,8 +69,8 @@ def _drawn_rounds(methods: list[str], found: list[tuple[dict[str, Points], dict[
             _line(left, points, TITLES[metric], **LINES[metric])
         for setting, title, look in looks:
             _line(right, pseudo[setting], title, **look)
-        left.set_title(f"{whose}accuracy after each round")
-        right.set_title("Accuracy of the pseudo-labels" if not whose else f"{whose}its pseudo-labels")
+        left.set_title(whose + "accuracy after each round" if whose else "Accuracy after each round")
+        right.set_title(whose + "its pseudo-labels" if whose else "Accuracy of the pseudo-labels")
         places = [float(r) for points in (*accuracy.values(), *pseudo.values()) for r in points] or [1.0]
         for axis in (left, right):
             quiet(axis, ylabel="%", xlabel="round")

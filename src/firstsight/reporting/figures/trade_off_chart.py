@@ -11,12 +11,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from firstsight.records.schema import Record, SeenUnseen
-from firstsight.reporting.figures.figure_style import COLOURS, INK, PAPER, Picture, quiet, short, slug
+from firstsight.reporting.figures.figure_style import COLOURS, FAINT, INK, PAPER, Picture, quiet, short, slug
 from firstsight.reporting.recorded_results import Results
 
 MOST_CURVES = 6  # that are named; the others stay grey
 _STROKES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)))
-_OTHERS = "#bbbbbb"
 _CURVE_COLOURS = [c for c in COLOURS if c not in ("#f0e442", "#7f7f7f")]  # yellow is faint, grey is taken
 
 
@@ -43,7 +42,7 @@ def trade_off_chart(results: Results, dataset: str) -> Picture | None:
     crosses = sum(curves[m].calibrated() is not None for m in best)
     return Picture(
         f"tradeoff-{slug(dataset)}",
-        f"{dataset}: seen against unseen classes",
+        f"{dataset}: seen against unseen",
         f"Trade-off curves of {len(curves)} methods on {dataset}; the largest area has "
         f"{curves[best[0]].label(best[0])}.",
         lambda width: _drawn(curves, best, width),
@@ -54,6 +53,7 @@ def trade_off_chart(results: Results, dataset: str) -> Picture | None:
             "mean over seeds.",
             *(["A curve without a cross was not calibrated."] if 0 < crosses < len(best) else []),
         ],
+        is_small=True,
     )
 
 
@@ -72,7 +72,7 @@ def _drawn(curves: Mapping[str, _Curve], best: list[str], width: float) -> Figur
     figure = Figure(figsize=(min(width, 6.8), 4.8 if wide else 4.9), layout="constrained")
     axis = figure.subplots()
     for method in (m for m in curves if m not in best):
-        axis.plot(*curves[method].points.T, color=_OTHERS, linewidth=0.9)
+        axis.plot(*curves[method].points.T, color=FAINT, linewidth=0.9)
     marks: dict[str, Any] = {"markeredgecolor": INK, "linestyle": ""}
     for method, colour, stroke in zip(best, _CURVE_COLOURS, _STROKES, strict=False):
         curve = curves[method]
@@ -86,7 +86,7 @@ def _drawn(curves: Mapping[str, _Curve], best: list[str], width: float) -> Figur
     axis.set_xlim(left=0)
     axis.set_ylim(bottom=0)
     handles = axis.get_legend_handles_labels()[0]
-    handles += [Line2D([], [], color=_OTHERS, label="the others")] if len(curves) > len(best) else []
+    handles += [Line2D([], [], color=FAINT, label="the others")] if len(curves) > len(best) else []
     handles += [Line2D([], [], color=PAPER, marker="o", label="the method as it is", **marks)]
     if any(curves[m].calibrated() for m in best):
         words = "calibrated on validation classes"

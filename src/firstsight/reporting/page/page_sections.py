@@ -43,7 +43,7 @@ def all_sections(results: Results, maps: Maps) -> list[Section]:
     """Every section in reading order, those without blocks included."""
     made = rankings(results)
     names = sorted({r.study for r in results.studies} - {""})
-    ranks = [rank_table(results, made), *(rank_chart(results, one) for one in made)]
+    ranks = [*(rank_chart(results, one) for one in made), rank_table(results, made)]
     trade_offs = [*_each(trade_off_chart, results), calibration_table(results)]
     studies = [study_chart(results, dataset, study) for study in names for dataset in results.datasets]
     confusions = [*_each(confusion_chart, results), confusion_table(results)]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from html import escape
 from importlib.resources import files
+from itertools import groupby
 from pathlib import Path
 from string import Template
 
@@ -97,12 +98,13 @@ def _block(block: Table | Picture, own: Files) -> str:
     links = f'<p class="files">{links}</p>'
     if isinstance(block, Table):
         return html_table(block) + links
+    widths = {"small": NARROW} if block.is_small else {"wide": WIDE, "narrow": NARROW}
     drawn = "".join(
         f'<div class="{name}" role="img" aria-label="{escape(block.alt)}">{svg_of(block, width)}</div>'
-        for name, width in (("wide", WIDE), ("narrow", NARROW))
+        for name, width in widths.items()
     )
     title = f"<figcaption><h3>{escape(block.title)}</h3></figcaption>"
-    return f"<figure>{title}{drawn}{html_notes(block.notes)}</figure>{links}"
+    return f"<figure>{title}{drawn}{html_notes(block.notes)}{links}</figure>"
 
 
 def _page(results: Results, sections: list[Section], shown: dict[int, str]) -> str:
@@ -131,11 +133,13 @@ def _page(results: Results, sections: list[Section], shown: dict[int, str]) -> s
 
 def _section(section: Section, shown: dict[int, str]) -> str:
     parts = []
-    for block in section.blocks:
-        html = shown[id(block)]
-        if block.name in section.folded:
-            html = f"<details><summary>{escape(block.title)}</summary>{html}</details>"
-        parts.append(html)
+    for is_small, blocks in groupby(section.blocks, key=lambda block: isinstance(block, Picture) and block.is_small):
+        html = ""
+        for block in blocks:
+            folded = block.name in section.folded
+            opening, end = f"<details><summary>{escape(block.title)}</summary>" * folded, "</details>" * folded
+            html += opening + shown[id(block)] + end
+        parts.append(f'<div class="grid">{html}</div>' if is_small else html)
     return f'<section id="{section.name}"><h2>{escape(section.title)}</h2>{"".join(parts)}</section>'
 
 

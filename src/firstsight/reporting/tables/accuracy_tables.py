@@ -20,8 +20,8 @@ _NAMES = {
 CHOSEN = {
     "tuned": ("t", "tuned on validation classes of that data set"),
     "by hand": ("h", "parameters set by hand"),
-    "default": ("d", "the method's own defaults"),
     "mixed": ("m", "not the same for all seeds"),
+    "default": ("", "the method's own defaults"),
 }
 
 
@@ -105,8 +105,8 @@ def chosen_note(results: Results) -> str:
     """What the signs behind figures mean, as far as they occur."""
     cells = {(r.dataset, r.method, r.setting) for r in results.tables if r.status == "done"}
     found = {chosen(results.runs(*cell)) for cell in cells}
-    said = [f"{sign} {meaning}" for name, (sign, meaning) in CHOSEN.items() if name in found]
-    return f"Behind a figure: {', '.join(said)}." if said else ""
+    said = [f"{sign or 'without a sign'}: {meaning}" for name, (sign, meaning) in CHOSEN.items() if name in found]
+    return f"Behind a figure, {'; '.join(said)}." if said else ""
 
 
 def _beside_the_paper(cell: Cell, results: Results, dataset: str, method: str, metric: str) -> Cell:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from itertools import groupby
 
+from firstsight.files import csv_text
 from firstsight.reporting.tables.table import Cell, Column, Table
 
 _LATEX = {
@@ -26,6 +27,8 @@ def html_table(table: Table) -> str:
     """The table in a box of its own that scrolls sideways where the screen is narrow."""
     head = "".join(f"<tr>{line}</tr>" for line in _html_head(table.columns))
     body = []
+    n_bars = max((sum(c.share is not None for c in row) for row in table.rows if not isinstance(row, str)), default=0)
+    bars = f' style="--bars:{n_bars}"' if n_bars else ""
     for row in table.rows:
         if isinstance(row, str):
             body.append(f'<tr class="heading"><th colspan="{len(table.columns)}"><span>{escape(row)}</span></th></tr>')
@@ -38,7 +41,7 @@ def html_table(table: Table) -> str:
             )
     return (
         f'<h3>{escape(table.title)}</h3><div class="scroll" tabindex="0" role="region" aria-label="'
-        f'{escape(table.title)}"><table><thead>{head}</thead><tbody>{"".join(body)}</tbody></table></div>'
+        f'{escape(table.title)}"><table{bars}><thead>{head}</thead><tbody>{"".join(body)}</tbody></table></div>'
         + html_notes(table.notes)
     )
 
@@ -92,12 +95,13 @@ def csv_table(table: Table) -> str:
     if table.tidy:
         names = list(dict.fromkeys(name for line in table.tidy for name in line))
         writer.writerow(names)
-        writer.writerows([line.get(name) for name in names] for line in table.tidy)
+        values = ([line.get(name) for name in names] for line in table.tidy)
+        writer.writerows([csv_text(v) if isinstance(v, str) else v for v in line] for line in values)
     else:
         writer.writerow([f"{column.group} {column.title}".strip() for column in table.columns])
         for row in table.rows:
             assert not isinstance(row, str), f"headings have no place in a CSV file: {table.name} must be told tidily"
-            writer.writerow([cell.text for cell in row])
+            writer.writerow([csv_text(cell.text) for cell in row])
     return file.getvalue()
 
 

@@ -5,8 +5,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from firstsight.report.formats import csv_table, html_table, latex_table, latex_text, markdown_table
-from firstsight.report.table import Cell, Column, Table, signed, spread
+from firstsight.reporting.tables.table import Cell, Column, Table, signed, spread
+from firstsight.reporting.tables.table_formats import csv_table, html_table, latex_table, latex_text, markdown_table
 
 NASTY = "<b>&50% of $x_1^2$ | {a}\\~#\"'"
 
@@ -33,7 +33,9 @@ class Texts(HTMLParser):
 def table():
     columns = [Column("method", is_number=False), Column("T1", NASTY), Column("H", NASTY)]
     rows = ["a space", [Cell(NASTY), Cell("1.0 ± 0.1", "paper 2.0", "best"), Cell("–")]]
-    rows.append([Cell("b"), Cell("0.5", mark="second"), Cell("failed", mark="failed")])
+    rows.append(
+        [Cell("b", mark="ours"), Cell("0.5", mark="second", sign="t", share=0.5), Cell("failed", mark="failed")]
+    )
     return Table("name", NASTY, columns, rows, [NASTY], [{"a": 1, "b": NASTY}, {"a": None, "c": 2.5}])
 
 
@@ -47,6 +49,9 @@ def test_html_shows_every_text_as_it_is(table):
     ]
     assert found.cells[5:9] == ["a space", NASTY, "1.0 ± 0.1paper 2.0", "–"]
     assert "b" not in found.tags
+    assert "0.5t" in found.cells
+    assert '<tr class="ours">' in html_table(table)
+    assert 'style="--share:0.500"' in html_table(table)
     assert {"strong", "u"} <= found.tags
 
 
@@ -55,7 +60,7 @@ def test_latex_escapes_its_special_signs(table):
     body = [line for line in text.splitlines() if not line.startswith("%")]
     assert r"\textless{}b\textgreater{}\&50\% of \$x\_1\textasciicircum{}2\$" in text
     assert r"\textbf{1.0 $\pm$ 0.1} {\scriptsize (paper 2.0)}" in text
-    assert r"\underline{0.5}" in text
+    assert r"\underline{0.5}$^{\mathrm{t}}$" in text
     for line in body:
         if line.endswith(r"\\"):
             plain = line.replace(r"\&", "").replace(r"\multicolumn{3}", "&&").replace(r"\multicolumn{2}", "&")
@@ -81,6 +86,12 @@ def test_csv_holds_the_tidy_figures_and_else_the_texts(table):
     assert lines == [["a", "b", "c"], ["1", NASTY, ""], ["", "", "2.5"]]
     plain = Table("name", "", [Column("x"), Column("y", "g")], [[Cell("1"), Cell("2")]])
     assert csv_table(plain) == "x,g y\n1,2\n"
+
+
+def test_a_name_is_no_formula_in_a_spreadsheet():
+    plain = Table("name", "", [Column("x")], [[Cell("=1+2")], [Cell("-3")]])
+    assert csv_table(plain) == "x\n'=1+2\n-3\n"
+    assert csv_table(Table("name", "", [], [], [], [{"x": "@a", "y": -3.5}])) == "x,y\n'@a,-3.5\n"
 
 
 def test_a_spread_is_mean_and_sample_deviation():

@@ -3,9 +3,7 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from firstsight.report.significance import compare, compare_classes, significance_table
-
-ONCE = "one run (deterministic, or one seed)"
+from firstsight.evaluation.significance import compare, compare_classes, compare_ranks
 
 
 def _figures(*values):
@@ -81,55 +79,34 @@ def test_other_classes_or_none_are_not_compared():
     assert compare_classes({}, own) is None
 
 
-def _texts(table):
-    return [[cell.text for cell in row] for row in table.rows if not isinstance(row, str)]
+# Two-sided 5 % points for Nemenyi's test as Demšar (2006) prints them, Table 5(a).
+@pytest.mark.parametrize(("k", "q"), [(3, 2.343), (4, 2.569), (5, 2.728), (10, 3.164)])
+def test_the_critical_difference_is_demsars(k, q):
+    figures = {str(i): [float(i), float(i), float(i + 1)] for i in range(k)}
+    found = compare_ranks(figures)
+    assert found.critical_difference == pytest.approx(q * (k * (k + 1) / (6 * 3)) ** 0.5, abs=0.002 * k)
+    assert found.n_datasets == 3
 
 
-def test_the_table_names_leader_runner_up_and_verdict(read, synthetic):
-    def record(method, seed, t1, **more):
-        classes = {str(i): t1 + i for i in range(20)}
-        return synthetic.record(method=method, seed=seed, t1=t1, per_class={"t1": classes}, **more)
-
-    records = [record("rn", s, 60.0 + s) for s in range(3)]
-    records += [record("ale", s, 50.0 + 1.1 * s) for s in range(3)]
-    records += [record("sje", 0, 70.0, transductive=True)]
-    table = significance_table(read(records))
-    overall, inductive = _texts(table)
-    assert table.rows[0] == "CUB"
-    assert overall == ["T1", "all", "sje †", "rn", "+9.0", "1 and 3", "–", "–", ONCE, "0.0001", "yes"]
-    assert inductive[:6] == ["T1", "inductive", "rn", "ale", "+9.9", "3"]
-    assert inductive[-3:] == ["yes (paired)", "0.0001", "yes"]
-    line = table.tidy[0]
-    assert (line["dataset"], line["leader"], line["runner_up"], line["difference"]) == ("CUB", "sje", "rn", 9.0)
-    assert (line["p_seeds"], line["p_classes"]) == (None, 0.0001)
+def test_ranks_are_means_over_data_sets_and_equals_share_a_place():
+    found = compare_ranks({"a": [90.0, 50.0], "b": [80.0, 50.0], "c": [10.0, 60.0]})
+    assert found.ranks == {"a": 1.75, "c": 2.0, "b": 2.25}  # on the second set a and b share 2 and 3
+    assert list(found.ranks) == ["a", "c", "b"]
 
 
-@pytest.mark.parametrize(("seeds", "said"), [((1, 5), ONCE), ((1, 1), ONCE), ((2, 5), "too few seeds")])
-def test_one_run_may_be_all_there_is(read, synthetic, seeds, said):
-    cells = [(m, s) for m, n in zip(("rn", "ale"), seeds, strict=True) for s in range(n)]
-    table = significance_table(read([synthetic.record(method=m, seed=s) for m, s in cells]))
-    assert _texts(table)[0][8] == said
+def test_what_always_comes_in_the_same_order_differs_and_what_is_always_equal_does_not():
+    sets = 12
+    found = compare_ranks({"a": [3.0] * sets, "b": [2.0] * sets, "c": [1.0] * sets})
+    # Friedman: 12 n / (k (k + 1)) · Σ R² − 3 n (k + 1) = 12 · (1 + 4 + 9) − 36 · 4 = 24, with two degrees of freedom
+    assert found.p == pytest.approx(stats.chi2.sf(24, 2))
+    assert found.critical_difference == pytest.approx(2.343 * (1 / 6) ** 0.5, abs=0.001)  # 0.957: less than one rank
+    assert found.alike == []
+    same = compare_ranks({"a": [3.0] * 4, "b": [3.0] * 4, "c": [3.0] * 4})
+    assert same.p == 1.0
+    assert same.alike == [("a", "b", "c")]
 
 
-def test_a_leader_by_nothing_is_a_tie(read, synthetic):
-    records = [synthetic.record(method=m, t1=t1) for m, t1 in (("ale", 70.0), ("rn", 70.02), ("sje", 60.0))]
-    table = significance_table(read(records))
-    (row,) = _texts(table)
-    assert row[2:5] == ["rn", "ale", "tie"]
-    assert table.tidy[0]["difference"] == 0.02
-    assert "Tie: the difference rounds to 0.0." in table.notes
-    assert not any("Tie" in note for note in significance_table(read(records[1:])).notes)
-
-
-def test_who_is_told_more_is_not_compared(read, synthetic):
-    records = [synthetic.record(method=m, t1=t1) for m, t1 in (("ale", 50.0), ("rn", 60.0), ("qfsl", 90.0))]
-    records[-1]["extra_supervision"] = "it knows more"
-    table = significance_table(read(records))
-    (row,) = _texts(table)
-    assert row[2:4] == ["rn", "ale"]
-    assert row[-1] == "not recorded"  # without accuracies per class
-    assert "(*) are not compared" in table.notes[-1]
-
-
-def test_one_method_alone_has_nobody_to_lead(read, synthetic):
-    assert significance_table(read([synthetic.record()])) is None
+def test_sets_of_methods_that_cannot_be_told_apart_overlap_and_none_lies_within_another():
+    figures = {name: [float(100 - 10 * place)] * 3 for place, name in enumerate("abcd")}
+    found = compare_ranks(figures)  # ranks 1, 2, 3, 4; CD = 2.569 · √(20 / 18) = 2.71
+    assert found.alike == [("a", "b", "c"), ("b", "c", "d")]

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 
 from firstsight.evaluation.reliability import reliability
-from firstsight.report.figures import save_figure
-from firstsight.report.reliability import reliability_plot
+from firstsight.reporting.figures.figure_style import save_figure
+from firstsight.reporting.figures.reliability_plot import reliability_plot
 
 
 def test_the_plot_shows_the_bins_that_have_rows_and_tells_the_error(tmp_path):

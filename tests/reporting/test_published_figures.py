@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from firstsight.report.published import dataset_order, paper_order, published, published_figures
+from firstsight.reporting.published_figures import dataset_order, paper_order, published, published_figures
 
 DATASETS = ["AWA1", "AWA2", "CUB", "SUN", "APY"]
 
@@ -24,7 +24,7 @@ def test_the_file_has_both_tables_whole():
 
 
 def test_no_line_is_there_twice_and_every_one_has_a_source():
-    text = files("firstsight.report").joinpath("published.csv").read_text(encoding="utf-8")
+    text = files("firstsight.reporting").joinpath("published.csv").read_text(encoding="utf-8")
     lines = list(csv.DictReader(text.splitlines()))
     assert len(lines) == len(published_figures()) == 87 + 3 * 90
     assert all(line["source"] and (line["setting"] == "zsl") == (line["metric"] == "t1") for line in lines)

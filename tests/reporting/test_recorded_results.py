@@ -5,20 +5,20 @@ import json
 import pytest
 
 from firstsight.errors import BadInput, UnreadableFile
-from firstsight.report.results import read_results
+from firstsight.reporting.recorded_results import read_results
 
 
 def test_whatever_is_optional_may_be_missing_or_null(read, synthetic):
     bare = synthetic.record(seed=0)
     null = {
         **synthetic.full_record("CUB", "eszsl", "zsl", 1),
-        **dict.fromkeys(("per_class", "rounds", "touched", "space")),
+        **dict.fromkeys(("per_class", "rounds", "touched")),
     }
     results = read([bare, null])
     for record in results.records:
-        assert record["per_class"] == {}
-        assert record["rounds"] == []
-        assert record["touched"] == {}
+        assert record.per_class == {}
+        assert not record.rounds
+        assert not record.touched
     assert results.by_seed("CUB", "eszsl", "t1") == {0: bare["t1"], 1: null["t1"]}
 
 
@@ -33,7 +33,7 @@ def test_records_stand_in_the_papers_order_whatever_finished_first(read, synthet
     cells = [("glyphs", "dap", "zsl", 0), ("CUB", "rn", "zsl", 0), ("CUB", "dap", "gzsl", 0), ("CUB", "dap", "zsl", 1)]
     cells.append(("CUB", "dap", "zsl", 0))
     found = read([synthetic.record(*cell) for cell in cells]).records
-    assert [(r["dataset"], r["method"], r["setting"], r["seed"]) for r in found] == [
+    assert [(r.dataset, r.method, r.setting, r.seed) for r in found] == [
         ("CUB", "dap", "zsl", 0),
         ("CUB", "dap", "zsl", 1),
         ("CUB", "dap", "gzsl", 0),
@@ -115,8 +115,9 @@ def test_one_file_is_enough(synthetic, tmp_path):
 
 
 def test_methods_are_grouped_by_space_in_the_papers_order(results):
-    groups = dict(results.by_space())
+    groups = {space: methods for _, space, methods in results.by_space(results.methods)}
     assert list(groups) == ["semantic", "visual", "latent"]
+    assert [heading for heading, *_ in results.by_space(["rn"])] == ["latent space"]
     assert groups["semantic"] == ["dap", "iap", "cmt", "devise"]
     assert groups["latent"][-3:] == ["qfsl", "deep-embedding", "transductive-deep-embedding"]
     assert results.label("qfsl") == "qfsl † *"

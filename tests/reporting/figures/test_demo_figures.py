@@ -6,7 +6,8 @@ from matplotlib.colors import to_rgb
 from PIL import Image
 
 from firstsight.errors import BadInput, CannotWrite
-from firstsight.report.figures import COLOURS, RIGHT, WRONG, embedding_map, sample_predictions, save_figure
+from firstsight.reporting.figures.demo_figures import embedding_map, sample_predictions
+from firstsight.reporting.figures.figure_style import COLOURS, RIGHT, WRONG, save_figure
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from firstsight.errors import CannotWrite
-from firstsight.report.manifest import NAME, replacing
-from firstsight.report.page import write_report
+from firstsight.reporting import report as write_report
+from firstsight.reporting.page.report_manifest import NAME, replacing
 
 OLD = {"tables/gone.csv": "1", "figures/gone.png": b"\x89", "tables/both.csv": "old", "index.html": "old page"}
 NEW = {"tables/both.csv": "new", "index.html": "new page"}
@@ -127,7 +127,7 @@ def test_the_page_is_written_after_what_it_links_to_and_before_anything_is_remov
     failed = {**record, "seed": 1, "status": "failed"}
     write_report(synthetic.write(tmp_path / "first", [record, failed]), tmp_path / "out")
     order = []
-    from firstsight.report import page
+    from firstsight.reporting.page import write_page as page
 
     def watch(path, content):
         order.append((path.name, (tmp_path / "out" / "tables" / "failures.csv").exists()))
