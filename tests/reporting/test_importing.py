@@ -10,12 +10,12 @@ import importlib, pkgutil, warnings
 import matplotlib
 import firstsight.evaluation, firstsight.records  # which bring scipy, with warnings of its own
 
-before = matplotlib.rcParams.copy(), list(warnings.filters), matplotlib.get_backend(auto_select=False)
+before = matplotlib.rcParams.copy(), list(warnings.filters)
 import firstsight.reporting
 names = [m.name for m in pkgutil.walk_packages(firstsight.reporting.__path__, "firstsight.reporting.")]
 for name in names:
     importlib.import_module(name)
-after = matplotlib.rcParams.copy(), list(warnings.filters), matplotlib.get_backend(auto_select=False)
+after = matplotlib.rcParams.copy(), list(warnings.filters)
 assert len(names) > 20, names
 for one, other in zip(before, after):
     assert one == other, (one, other)

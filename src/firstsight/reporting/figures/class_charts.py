@@ -88,12 +88,13 @@ def _drawn_pairs(pairs: list[tuple[tuple[str, str], float]], width: float) -> Fi
     counts = [count for _, count in pairs]
     bars = axis.barh(range(len(pairs)), counts, color="#56b4e9", height=0.7)
     axis.bar_label(bars, [f"{count:.1f}".removesuffix(".0") for count in counts], padding=3, fontsize=8)
-    between, longest = ("  →  ", 32) if wide else ("\n→ ", 24)
+    on_one_line = wide or all(len(name) <= 8 for pair, _ in pairs for name in pair)
+    between, longest = ("  →  ", 32) if on_one_line else ("\n→ ", 24)
     names = [short(truth, longest) + between + short(predicted, longest) for (truth, predicted), _ in pairs]
     axis.set_yticks(range(len(pairs)), names, fontsize=_size([name for pair, _ in pairs for name in pair], wide))
     axis.invert_yaxis()
     axis.margins(x=0.12)
-    quiet(axis, xlabel="rows per run (true class → named as)")
+    quiet(axis, xlabel="rows per run (true class → named as)" if wide else "rows per run (true → named)")
     axis.grid(False, axis="y")
     return figure
 

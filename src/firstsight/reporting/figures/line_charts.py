@@ -130,7 +130,7 @@ def _drawn_study(
     # Once all panels are drawn, since they share the axis. Where all has collapsed, noise must not fill the picture.
     axes[0].set_ylim(0, max(10.0, axes[0].get_ylim()[1]))
     order = sorted(handles, key=[*TITLES.values(), *handles].index)
-    columns = 5 if width > 6 else 4
+    columns = 5 if width > 6 else 3
     figure.legend([handles[label] for label in order], order, loc="outside lower center", ncols=columns)
     return figure
 

@@ -67,7 +67,7 @@ def _drawn(features: int | None, attributes: int | None, joint: int, width: floa
     _arrow(axis, row, goal, size, not wide, both=True)
     for place, text in ((x, "visual branch"), (words, "semantic branch ψ")):
         axis.text(place[0] - size[0] / 2, place[1] - size[1] / 2 - 0.1, text, fontsize=8.5, color=MUTED)
-    compact = (goal[0] + 0.1, 1.62) if wide else (2.8, goal[1] + 0.62)
+    compact = (goal[0] + 0.1, 1.62) if wide else (2.62, goal[1] + 0.62)
     separate = (scores[0] - 0.75, scores[1] + 0.5) if wide else (0.13, scores[1] + 0.48)
     _loss(axis, compact, ["compact:  mean ‖φ(x) − ψ(a)‖²", "pulls rows to the description of their class"], wide)
     _loss(axis, separate, ["separate:  λ · mean cross-entropy(W φ(x), y)"], wide)
