@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test check slow format clean
+.PHONY: demo test check slow lowest format clean
 
 demo: $(STAMP)
 	$(BIN)/firstsight demo
@@ -19,6 +19,13 @@ check: $(STAMP)
 slow: $(STAMP)
 	$(BIN)/python -m pytest -m slow
 
+# The core on the lowest versions that pyproject.toml claims; tests that need an extra skip themselves.
+lowest:
+	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python tools/lowest_versions.py > .venv-lowest/constraints.txt
+	.venv-lowest/bin/python -m pip install --quiet --editable . "pytest>=8" "pytest-xdist>=3.6" --constraint .venv-lowest/constraints.txt
+	.venv-lowest/bin/python -m pytest -n auto
+
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -29,4 +36,4 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 clean:
-	rm -rf .venv
+	rm -rf .venv .venv-lowest

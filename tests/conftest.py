@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from pathlib import Path
@@ -17,7 +18,6 @@ from firstsight.data import ZeroShotDataset
 from firstsight.evaluation import fit_on
 from firstsight.execution.plan import Job
 from firstsight.methods import ESZSL
-from firstsight.models.model_folder import Saved
 from firstsight.records.storage import records_file
 
 
@@ -84,8 +84,10 @@ def eszsl(small):
 
 @pytest.fixture(scope="session")
 def calibrated(eszsl, small):
-    """A fitted model, its facts, and its calibration, as they come from a folder."""
-    return Saved(eszsl, {"facts": {"attributes": list(small.attribute_names)}}, calibrate(eszsl, small))
+    """A fitted model with its calibration, as they come from a folder."""
+    model = copy.copy(eszsl)
+    model.calibration_ = calibrate(eszsl, small)
+    return model
 
 
 QUICK = {"embedding_dim": 16, "learning_rate": 0.01, "iterations": 8, "batch_size": 16, "semantic_steps": 10}

@@ -90,6 +90,7 @@ def _parse(words: list[str]) -> dict:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_the_python_of_a_document_runs_from_top_to_bottom(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # it may write files, but not here
+    monkeypatch.setenv("FIRSTSIGHT_CACHE", str(tmp_path / "cache"))
     monkeypatch.syspath_prepend(tmp_path)
     namespace = {"__name__": "__main__"}
     for block in _blocks(document.read_text(encoding="utf-8")):

@@ -194,7 +194,7 @@ def test_only_regular_files_are_opened(tmp_path, target):
 def test_a_file_may_unpack_to_a_hundred_times_its_size_and_64_mebibytes(target):
     allowance = Allowance(target)
     allowance.take((64 << 20) + 100 * len(OLD), "everything")
-    with pytest.raises(UnreadableFile, match="one more byte in .* claims 1 bytes"):
+    with pytest.raises(UnreadableFile, match=r"one more byte in .* claims 1 bytes"):
         allowance.take(1, "one more byte")
 
 

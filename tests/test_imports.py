@@ -22,12 +22,12 @@ BASE = {"errors", "files", "schemas"}
 JUDGED = BASE | {"terminal", "data", "methods", "evaluation"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "schemas": set(),
     "terminal": set(),
     "files": {"errors"},
-    "schemas": set(),
     "observing": set(),
     "data": BASE,
-    "encoders": BASE,
+    "encoders": BASE | {"terminal", "data"},
     "methods": BASE | {"terminal", "observing"},
     "evaluation": BASE | {"data", "observing"},
     "calibration": JUDGED,
@@ -36,8 +36,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "records": BASE,
     "execution": JUDGED | {"firstsight", "records"},
     "tuning": JUDGED | {"records", "execution"},
-    "benchmark": JUDGED | {"records", "execution", "tuning"},
-    "reporting": BASE | {"schemas", "data", "evaluation", "records"},
+    "benchmarking": JUDGED | {"records", "execution", "tuning"},
+    "reporting": BASE | {"data", "evaluation", "records"},
     "contract": BASE | {"methods", "data", "evaluation", "models"},
 }
 MAY_IMPORT["cli"] = {"firstsight", *MAY_IMPORT}

@@ -100,8 +100,8 @@ def require_file(path: str | Path) -> Path:
 class Allowance:
     """How many bytes one file may unpack to: 100 times its size, and 64 MiB whatever its size.
 
-    Compressed features of doubles unpack to two to four times the file, ones and zeros kept as doubles to fifty times; a
-    thousand times, which deflate reaches on a single repeated byte, is an attack or a mistake. Everything is asked for
+    Compressed features of doubles unpack to two to four times the file, ones and zeros kept as doubles to fifty times;
+    a thousand times, which deflate reaches on one repeated byte, is an attack or a mistake. Everything is asked for
     before it is read, and what was granted is never given back.
     """
 
@@ -121,7 +121,7 @@ class Allowance:
 
 
 def csv_text(cell: str) -> str:
-    """A cell of a CSV file that people open: spreadsheets run what begins with = + - @, so an apostrophe goes before it.
+    """A cell of a CSV file that people open: spreadsheets run what begins with = + - @, so an apostrophe precedes it.
 
     Numbers stay as they are.
     """

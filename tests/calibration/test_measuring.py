@@ -64,9 +64,9 @@ def test_a_few_rows_that_are_all_right_do_not_make_certainty():
 
 
 def test_confidence_sums_to_one_and_keeps_the_order_of_the_scores(calibrated, small):
-    model, X = calibrated.model, small.features[small.test_unseen]
+    model, X = calibrated, small.features[small.test_unseen]
     for classes in (small.unseen_classes, small.seen_classes, small.class_names, small.class_names[:2]):
-        sure = _confidence(model, calibrated.calibration, X, list(classes))
+        sure = _confidence(model, calibrated.calibration_, X, list(classes))
         np.testing.assert_allclose(sure.sum(axis=1), 1)
         assert (
             np.diff(np.take_along_axis(sure, model.decision_function(X, classes=list(classes)).argsort(1), 1)) >= 0
@@ -76,19 +76,19 @@ def test_confidence_sums_to_one_and_keeps_the_order_of_the_scores(calibrated, sm
 
 def test_confidence_on_unseen_classes_is_about_how_often_it_is_right(calibrated, small):
     X, y = small.part("test_unseen")
-    sure = _confidence(calibrated.model, calibrated.calibration, X, list(small.unseen_classes))
+    sure = _confidence(calibrated, calibrated.calibration_, X, list(small.unseen_classes))
     right = np.array(small.unseen_classes)[sure.argmax(axis=1)] == y
     assert 0.4 < right.mean() < 0.98  # else there would be nothing to calibrate
     assert abs(sure.max(axis=1).mean() - right.mean()) < 0.12
-    raw = np.exp(calibrated.model.decision_function(X, classes=list(small.unseen_classes)))
+    raw = np.exp(calibrated.decision_function(X, classes=list(small.unseen_classes)))
     raw /= raw.sum(axis=1, keepdims=True)
     assert expected_calibration_error(sure.max(axis=1), right) < expected_calibration_error(raw.max(axis=1), right) / 2
 
 
 def test_a_row_has_the_same_confidence_alone_as_among_others(calibrated, small):
     X, classes = small.features[small.test_unseen], list(small.unseen_classes)
-    together = _confidence(calibrated.model, calibrated.calibration, X, classes)
-    alone = _confidence(calibrated.model, calibrated.calibration, X[3:4], classes)
+    together = _confidence(calibrated, calibrated.calibration_, X, classes)
+    alone = _confidence(calibrated, calibrated.calibration_, X[3:4], classes)
     np.testing.assert_allclose(alone[0], together[3], rtol=1e-5)
 
 
@@ -100,11 +100,11 @@ class Loud(ESZSL):
 
 
 def test_the_unit_of_the_scores_does_not_matter(calibrated, small):
-    loud = fit_on(Loud(**calibrated.model.get_params()), small)
+    loud = fit_on(Loud(**calibrated.get_params()), small)
     calibration = calibrate(loud, small)
-    assert calibration.spread == pytest.approx(1000 * calibrated.calibration.spread, rel=1e-4)
+    assert calibration.spread == pytest.approx(1000 * calibrated.calibration_.spread, rel=1e-4)
     X, classes = small.features[small.test_unseen], list(small.unseen_classes)
-    quiet = _confidence(calibrated.model, calibrated.calibration, X, classes)
+    quiet = _confidence(calibrated, calibrated.calibration_, X, classes)
     np.testing.assert_allclose(_confidence(loud, calibration, X, classes), quiet, atol=1e-3)
 
 
@@ -116,37 +116,37 @@ def test_test_rows_and_unseen_descriptions_have_no_say(calibrated, small):
     unseen = np.isin(small.class_names, small.unseen_classes)
     attributes[unseen] = random.random(attributes[unseen].shape)
     changed = replace(small, features=features, description_matrix=attributes)
-    again = calibrate(fit_on(ESZSL(**calibrated.model.get_params()), changed), changed)
-    assert again.to_json() == calibrated.calibration.to_json()
+    again = calibrate(fit_on(ESZSL(**calibrated.get_params()), changed), changed)
+    assert again.to_json() == calibrated.calibration_.to_json()
 
 
 def test_the_estimate_is_what_evaluation_on_the_folds_says(calibrated, small):
-    results = [evaluate(calibrated.model, fold) for fold in small.validation_folds(3)]
+    results = [evaluate(calibrated, fold) for fold in small.validation_folds(3)]
     for name in ("t1", "ts", "tr", "h"):
         expected = np.mean([getattr(result, name) for result in results])
-        assert calibrated.calibration.estimate[name] == pytest.approx(expected)
-    assert calibrated.calibration.estimate["h_shifted"] >= calibrated.calibration.estimate["h"]
-    assert calibrated.calibration.held_out_classes == len(small.validation_folds(3)[0].unseen_classes)
+        assert calibrated.calibration_.estimate[name] == pytest.approx(expected)
+    assert calibrated.calibration_.estimate["h_shifted"] >= calibrated.calibration_.estimate["h"]
+    assert calibrated.calibration_.held_out_classes == len(small.validation_folds(3)[0].unseen_classes)
 
 
 def test_models_that_are_fitted_on_the_folds_already_are_not_fitted_again(calibrated, small, monkeypatch):
     folds = small.validation_folds(3)
-    models = [fit_on(ESZSL(**calibrated.model.get_params()), fold) for fold in folds]
+    models = [fit_on(ESZSL(**calibrated.get_params()), fold) for fold in folds]
     monkeypatch.setattr(ESZSL, "fit", None)
-    again = calibrate(calibrated.model, small, folds=folds, models=models)
-    assert again.to_json() == calibrated.calibration.to_json()
+    again = calibrate(calibrated, small, folds=folds, models=models)
+    assert again.to_json() == calibrated.calibration_.to_json()
 
 
 def test_none_of_these_loses_the_share_of_known_rows_that_was_asked_for(calibrated, small):
     folds = small.validation_folds(3)
-    scale = calibrated.calibration.scales["unseen"]
+    scale = calibrated.calibration_.scales["unseen"]
     for share in (0.05, 0.3):
         lost, known = 0, 0
         for fold in folds:
-            model = fit_on(ESZSL(**calibrated.model.get_params()), fold)
+            model = fit_on(ESZSL(**calibrated.get_params()), fold)
             X, _ = fold.part("test_unseen")
             scores = model.decision_function(X, classes=list(fold.unseen_classes))
-            own = replace(calibrated.calibration, reference=model.descriptions_[model.seen_code_ >= 0])
+            own = replace(calibrated.calibration_, reference=model.descriptions_[model.seen_code_ >= 0])
             lost += (own.standing(model, X, scores) < scale.threshold(share)).sum()
             known += len(X)
         assert lost / known == pytest.approx(share, abs=0.02)
@@ -154,12 +154,12 @@ def test_none_of_these_loses_the_share_of_known_rows_that_was_asked_for(calibrat
 
 
 def test_a_calibration_survives_json(calibrated, small):
-    text = json.dumps(calibrated.calibration.to_json(), allow_nan=False)
-    again = Calibration.from_json(json.loads(text), calibrated.calibration.reference)
+    text = json.dumps(calibrated.calibration_.to_json(), allow_nan=False)
+    again = Calibration.from_json(json.loads(text), calibrated.calibration_.reference)
     X, classes = small.features[:9], list(small.class_names)
     np.testing.assert_array_equal(
-        _confidence(calibrated.model, again, X, classes),
-        _confidence(calibrated.model, calibrated.calibration, X, classes),
+        _confidence(calibrated, again, X, classes),
+        _confidence(calibrated, calibrated.calibration_, X, classes),
     )
 
 
@@ -178,8 +178,8 @@ def test_too_few_classes_or_models_are_one_sentence(calibrated, small):
     few = small.validation_folds(1, n_classes=11)[0]
     assert len(few.seen_classes) == 3
     with pytest.raises(BadInput, match=r"at least 4 with labelled rows.*has 3"):
-        calibrate(calibrated.model, few)
+        calibrate(calibrated, few)
     with pytest.raises(BadInput, match=r"one fitted model per fold \(3\), but there are 1"):
-        calibrate(calibrated.model, small, models=[calibrated.model])
+        calibrate(calibrated, small, models=[calibrated])
     with pytest.raises(BadInput, match="share of known rows"):
-        calibrated.calibration.scales["unseen"].threshold(1.5)
+        calibrated.calibration_.scales["unseen"].threshold(1.5)

@@ -188,7 +188,7 @@ def test_another_split_or_other_features_under_the_same_name_are_refused(cli, sm
     features = replace(small, features=small.features + 1)
     for data, said in ((split, "another split that is also called 'small'"), (features, "other features")):
         path = write_npz(data, tmp_path / "other.npz")
-        cli("benchmark", path, "--methods", "eszsl", "--out", out).is_refused_with(said, "choose another --out")
+        cli("benchmark", path, "--methods", "eszsl", "--out", out).is_refused_with(said, "choose another folder")
         assert (out / "small.jsonl").read_bytes() == before
         assert len(list(out.iterdir())) == 1
 
@@ -210,7 +210,7 @@ def test_records_of_another_version_are_refused(cli, npz, some):
         (["--methods", "eszsl", "--set", "eszsl.feature_penlty=3"], "did you mean 'feature_penalty'?"),
         (["--methods", "eszsl", "--set", "eszsl.feature_penalty=-3"], "feature_penalty"),
         (["--methods", "eszsl", "--set", "sae.penalty=3"], "sae is not among --methods"),
-        (["--methods", "eszsl", "--set", "eszsl.feature_penalty=3"], "choose another --out, or remove those lines"),
+        (["--methods", "eszsl", "--set", "eszsl.feature_penalty=3"], "choose another folder, or remove those lines"),
         (["--methods", "dem", "--set", "dem.random_state=3"], "--seed"),
         (["--methods", "eszsl", "--study", "separation"], "leave eszsl out of --methods"),
         (["--study", "separation", "--values", "1,many"], "--values must be numbers"),

@@ -16,7 +16,8 @@ from firstsight.models import load, load_saved, model_folder, save
 def made(small, tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "model"
     fitted = fit_on(ESZSL(feature_penalty=10.0), small)
-    save(fitted, folder, {"attributes": list(small.attribute_names), "seed": 4}, calibrate(fitted, small))
+    fitted.calibration_ = calibrate(fitted, small)
+    save(fitted, folder, {"seed": 4})
     return folder
 
 
@@ -59,8 +60,8 @@ def test_a_class_is_removed_and_added_back_and_everything_is_as_before(cli, mode
     assert cli("classes", "add", model, tmp_path / "back.csv").code == 0
     after = load_saved(model)
     assert after.model.decision_function(X).tobytes() == before.model.decision_function(X).tobytes()
-    assert after.facts == before.facts
-    assert after.calibration.to_json() == before.calibration.to_json()
+    assert after.provenance == before.provenance
+    assert after.model.calibration_.to_json() == before.model.calibration_.to_json()
     assert cli("classes", "list", model).out == cli("classes", "list", model).out
 
 
@@ -74,14 +75,14 @@ def test_a_new_class_is_answered_and_a_known_one_changed(cli, model, small, tmp_
     cli("classes", "add", model, tmp_path / "new.csv").is_refused_with("has class 'yak' already", "--replace")
     assert "zebu" not in load(model).classes_
     done = cli("classes", "add", model, tmp_path / "new.csv", "--replace")
-    assert "1 classes added, 1 changed" in done.err
+    assert "1 class added, 1 changed" in done.err
     assert load(model).descriptions_[-2:].tolist() == [[1, 0, 1, 1, 1, 0], [0, 0, 1, 1, 1, 0]]
 
 
 BAD = {
     "two rows for class 'yak'": "class,{names}\nyak,1,0,1,0,1,0\nyak,1,0,1,0,1,0\n",
     "lacks 'trait 5'": "class,trait 0,trait 1,trait 2,trait 3,trait 4\nyak,1,0,1,0,1\n",
-    "has 'wings' besides": "class,{names},wings\nyak,1,0,1,0,1,0,1\n",
+    "has 'wings', which it does not know": "class,{names},wings\nyak,1,0,1,0,1,0,1\n",
     "Class 'yak' has no value (NaN) for attribute 'trait 5'": "class,{names}\nyak,1,0,1,0,1,\n",
     "must hold numbers": "class,{names}\nyak,1,0,1,0,1,often\n",
     "could not be read": "",

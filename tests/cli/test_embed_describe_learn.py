@@ -16,7 +16,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before huggingface_hub is import
 
 from firstsight.data import load_dataset, read_descriptions, read_features
 from firstsight.data.feature_files import read_feature_file
-from firstsight.models import load_with_facts
+from firstsight.models import PictureCounts, load_saved
 
 # A class is a mix of three colours; its description says how much of each.
 MIXES = {"rose": (9, 0, 1), "leaf": (1, 9, 0), "sea": (0, 2, 9), "sun": (8, 8, 0), "lilac": (7, 0, 8), "ice": (1, 8, 8)}
@@ -176,13 +176,13 @@ def test_learn_makes_a_model_that_knows_classes_without_pictures_and_says_what_t
     last = done.err.splitlines()[-1]
     assert "What to expect of classes without pictures" in last
     assert "chance" in last
-    model, about = load_with_facts(tmp_path / "model")
+    saved = load_saved(tmp_path / "model")
+    model, made = saved.model, saved.provenance
     assert sorted(model.unseen_classes_) == sorted(UNSEEN)
-    facts = about["facts"]
-    assert facts["backbone"]["name"] == "tiny"
-    assert facts["pictures"] == {"labelled": 48, "unlabelled": 0, "skipped": 0}
-    assert facts["attributes"] == ["red", "green", "blue"]
-    assert about["calibration"]["n_folds"] == 10
+    assert made.backbone.name == "tiny"
+    assert made.pictures == PictureCounts(labelled=48, unlabelled=0, held_out=0, skipped=0)
+    assert model.attribute_names_in_.tolist() == ["red", "green", "blue"]
+    assert model.calibration_.n_folds == 10
     assert str(tmp_path) not in (tmp_path / "model" / "model.json").read_text()
     assert not list(tmp_path.glob("model.checkpoint*"))
 
@@ -197,9 +197,9 @@ def test_learn_makes_a_model_that_knows_classes_without_pictures_and_says_what_t
         *("--unlabeled", new, *(word for pair in FAST for word in ("--set", pair))),
     )
     assert done.code == 0, done
-    model, about = load_with_facts(tmp_path / "second")
-    assert about["method"] == "TransductiveDeepEmbedding"
-    assert about["facts"]["pictures"]["unlabelled"] == 16
+    saved = load_saved(tmp_path / "second")
+    assert saved.about.method == "TransductiveDeepEmbedding"
+    assert saved.provenance.pictures.unlabelled == 16
 
 
 def test_learn_with_few_classes_says_that_it_cannot_estimate(cli, backbone, tmp_path):
@@ -209,7 +209,7 @@ def test_learn_with_few_classes_says_that_it_cannot_estimate(cli, backbone, tmp_
     done = cli("learn", pictures, "--classes", table, "--backbone", backbone, "--out", tmp_path / "model")
     assert done.code == 0, done
     assert "No estimate" in done.err.splitlines()[-1]
-    assert load_with_facts(tmp_path / "model")[1]["calibration"] is None
+    assert load_saved(tmp_path / "model").about.calibration is None
 
 
 def test_learn_refuses_before_the_long_part(cli, tmp_path):

@@ -10,8 +10,7 @@ import pytest
 
 from firstsight.evaluation import fit_on
 from firstsight.methods import DeepEmbedding, all_methods
-from firstsight.models import load, save
-from firstsight.models.model_folder import load_with_facts
+from firstsight.models import load, load_saved, save
 
 
 @pytest.fixture(scope="module")
@@ -48,16 +47,16 @@ def test_a_fit_writes_the_model_that_the_library_would_make(cli, npz, small, qui
     assert (done.code, done.out) == (0, "")
     assert "knows 24 classes (10 never seen)" in done.err
     assert [path.name for path in tmp_path.iterdir()] == ["model"]  # no checkpoint is left
-    loaded, about = load_with_facts(tmp_path / "model")
+    saved = load_saved(tmp_path / "model")
+    loaded, made = saved.model, saved.provenance
     settings = {"embedding_dim": 16, "learning_rate": 0.01, "iterations": 8, "batch_size": 16, "semantic_steps": 10}
     expected = fit_on(DeepEmbedding(**settings, random_state=4), small)
     X = small.features[:9]
     np.testing.assert_array_equal(loaded.decision_function(X), expected.decision_function(X))
     assert loaded.checkpoint is None  # a path on this machine is no part of a model
-    facts = about["facts"]
-    assert (facts["dataset"], facts["split"], facts["seed"]) == ("small", small.split_hash, 4)
-    assert facts["parameters"]["iterations"] == 8
-    assert facts["attributes"] == list(small.attribute_names)
+    assert (made.dataset, made.split, made.seed) == ("small", small.split_hash, 4)
+    assert made.parameters["iterations"] == 8
+    assert loaded.attribute_names_in_.tolist() == list(small.attribute_names)
 
 
 @pytest.mark.parametrize(("words", "rows"), [([], 162), (["--setting", "gzsl"], 162), (["--setting", "zsl"], 120)])
@@ -244,7 +243,7 @@ def test_candidates_that_cannot_be_used_are_one_sentence(cli, model, rows, class
 def test_new_classes_described_by_other_attributes_are_refused(cli, model, rows, tmp_path):
     (tmp_path / "new.csv").write_text("class,a,b\nyak,0,1\nzebu,1,0\n")
     done = cli("predict", model, rows, "--classes", tmp_path / "new.csv")
-    done.is_refused_with("2 numbers", "fitted with 6")
+    done.is_refused_with("2 columns", "6 attributes")
 
 
 def test_a_missing_model_or_feature_file_is_one_sentence(cli, model, rows, tmp_path):

@@ -12,7 +12,7 @@ from safetensors import safe_open
 from firstsight.data import write_npz
 from firstsight.errors import CannotWrite
 from firstsight.methods.parts.two_branch import TwoBranch
-from firstsight.models.model_folder import load_with_facts
+from firstsight.models import load
 
 # Long enough to be killed in the middle (a second or two), and a checkpoint after every iteration.
 SLOW = {
@@ -66,7 +66,7 @@ def test_a_fit_killed_twice_ends_with_the_same_model(processes, npz, tmp_path, m
     assert f"Going on from {checkpoint}" in ended.err
     assert not checkpoint.exists()
     assert (killed / "arrays.safetensors").read_bytes() == (whole / "arrays.safetensors").read_bytes()
-    one, other = (load_with_facts(folder)[0] for folder in (killed, whole))
+    one, other = (load(folder) for folder in (killed, whole))
     assert len(one.history_) == len(other.history_) == 80
     strip = [[{k: v for k, v in step.items() if k != "seconds"} for step in m.history_] for m in (one, other)]
     assert strip[0] == strip[1]
@@ -82,7 +82,7 @@ def test_a_fit_that_could_not_be_saved_does_not_train_again(cli, npz, quick, tmp
         raise CannotWrite("The disk is full.")
 
     with monkeypatch.context() as patch:
-        patch.setattr("firstsight.models.save", full)
+        patch.setattr("firstsight.recognition.recognizer.save", full)
         cli(*command, tmp_path / "late").is_refused_with("The disk is full.")
     with monkeypatch.context() as patch:
         patch.setattr(TwoBranch, "visual_pass", lambda *_: pytest.fail("trained again"))

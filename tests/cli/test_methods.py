@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
+
 from firstsight.methods import all_methods
 
 
@@ -29,6 +31,17 @@ def test_the_table_shows_every_name_whole_on_a_narrow_screen(cli, monkeypatch):
     shown = cli("methods").out
     for name in all_methods():
         assert name in shown
+
+
+@pytest.mark.parametrize("name", list(all_methods()))
+def test_every_method_can_be_shown(cli, name):
+    done = cli("methods", name)
+    assert (done.code, done.err) == (0, "")
+    assert all_methods()[name].reference in done.out.replace("\n", " ")
+
+
+def test_a_grid_of_words_is_shown_as_words(cli):
+    assert re.search(r"direction +'visual' +visual, semantic", cli("methods", "sae").out)
 
 
 def test_one_method_is_shown_with_its_formula_parameters_and_grid(cli):

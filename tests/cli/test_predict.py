@@ -27,15 +27,17 @@ def model(small, tmp_path_factory):
     """A calibrated model that was trained on features of the backbone `tiny`."""
     folder = tmp_path_factory.mktemp("models") / "model"
     fitted = fit_on(ESZSL(feature_penalty=10.0), small)
-    facts = {"attributes": list(small.attribute_names), "backbone": BACKBONE}
-    save(fitted, folder, facts, calibrate(fitted, small))
+    fitted.calibration_ = calibrate(fitted, small)
+    save(fitted, folder, {"backbone": BACKBONE})
     return folder
 
 
 @pytest.fixture
 def bare(model, tmp_path):
     """The same without a calibration."""
-    save(load(model), tmp_path / "bare")
+    fitted = load(model)
+    del fitted.calibration_
+    save(fitted, tmp_path / "bare")
     return tmp_path / "bare"
 
 
@@ -78,10 +80,10 @@ def test_without_a_calibration_the_way_to_one_is_told_once(cli, bare, rows, tmp_
     done = cli("predict", bare, rows, "--json", tmp_path / "a.json")
     assert done.code == 0
     (note,) = done.err.splitlines()
-    assert "--calibrate" in note
+    assert "--confidence" in note
     assert {entry["confidence"] for entry in json.loads((tmp_path / "a.json").read_text())} == {None}
-    cli("predict", bare, rows, "--none-of-these").is_refused_with("none of these", "--calibrate")
-    cli("predict", bare, rows, "--shift-seen").is_refused_with("--calibrate")
+    cli("predict", bare, rows, "--none-of-these").is_refused_with("none of these", "--confidence")
+    cli("predict", bare, rows, "--shift-seen").is_refused_with("--confidence")
 
 
 def test_none_of_these_is_an_answer_when_asked_for(cli, model, rows):
@@ -128,16 +130,17 @@ class FakeEncoder:
         self.backbone = str(backbone).rpartition("/")[2]
         self.fingerprint = BACKBONE["fingerprint"] if self.backbone in ("tiny", "moved") else "dead" * 8
 
-    def encode(self, paths, progress=None):
-        files, rows, skipped = [], [], []
-        for path in paths:
+    def encode(self, paths, progress=None, **more):
+        files, rows, places, skipped = [], [], [], []
+        for place, path in enumerate(paths):
             try:
                 with Image.open(path) as picture:
                     rows.append(self.features[picture.getpixel((0, 0))])
                 files.append(str(path))
+                places.append(place)
             except OSError:
                 skipped.append((str(path), "not a picture"))
-        return SimpleNamespace(features=np.array(rows), files=files, skipped=skipped, rows=[], cached=0)
+        return SimpleNamespace(features=np.array(rows), files=files, skipped=skipped, rows=places, cached=0)
 
 
 @pytest.fixture
@@ -226,16 +229,16 @@ def test_features_of_another_backbone_are_refused(cli, model, rows, small, tmp_p
     cli("predict", model, rows, "--backbone", "tiny").is_refused_with("--backbone is for pictures")
 
 
-# fit --calibrate ------------------------------------------------------------------------------------------------------
+# fit --confidence -----------------------------------------------------------------------------------------------------
 
 
 def test_a_fit_can_end_with_what_to_expect(cli, npz, small, tmp_path):
     place = tmp_path / "model"
-    done = cli("fit", npz, "--method", "eszsl", "--set", "feature_penalty=10", "--calibrate", "--out", place)
+    done = cli("fit", npz, "--method", "eszsl", "--set", "feature_penalty=10", "--confidence", "--out", place)
     assert done.code == 0
     about = json.loads((place / "model.json").read_text())
     assert f"Expect {100 * about['calibration']['estimate']['t1']:.1f} %" in done.err
-    assert len(about["facts"]["features"]) == 16
+    assert len(about["provenance"]["features"]) == 16
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 

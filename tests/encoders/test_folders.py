@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+import os
 
-from firstsight.encoders import find_pictures
-from firstsight.errors import BadInput
+import pytest
+from PIL import Image
+
+from firstsight.encoders import find_pictures, name_as_text, survey_pictures
+from firstsight.encoders.folders import is_picture
+from firstsight.errors import BadInput, UnreadableFile
 
 
 def touch(folder, *names):
@@ -46,3 +50,95 @@ def test_links_are_followed_but_not_in_circles(tmp_path):
     paths, classes = find_pictures(tmp_path / "in")
     assert [path.name for path in paths] == ["b.png", "a.png"]
     assert classes == ["okapi", "ox"]
+
+
+def test_folders_that_link_to_each_other_give_every_picture_once(tmp_path):
+    for top in "abcdef":
+        touch(tmp_path, *(f"{top}/{number}.png" for number in range(7)))
+    for top in "abcdef":
+        for other in "abcdef":
+            (tmp_path / top / f"to-{other}").symlink_to(tmp_path / other)
+    found = survey_pictures(tmp_path)
+    assert len(found.paths) == 42
+    assert [path.parent.name for path in found.paths] == found.classes  # by the way without links
+    assert found.remarks() == []
+
+
+def test_a_picture_behind_two_names_counts_once_where_it_really_is(tmp_path):
+    touch(tmp_path, "b/1.png", "b/2.png")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "1.png").symlink_to(tmp_path / "b" / "1.png")
+    os.link(tmp_path / "b" / "2.png", tmp_path / "b" / "3.png")
+    (tmp_path / "b" / "self.png").symlink_to(tmp_path / "b" / "self.png")
+    found = survey_pictures(tmp_path)
+    assert [path.name for path in found.paths] == ["1.png", "2.png", "self.png"]
+    assert found.classes == ["b", "b", "b"]
+    assert found.remarks() == [
+        "1 sub-folder without a picture of its own: a.",
+        "2 links lead to pictures that are there already; each picture counts once.",
+    ]
+
+
+def test_what_is_left_out_is_told_and_what_is_no_picture_is_not(tmp_path):
+    touch(tmp_path, "ox/a.png", "ox/1.CR2", "ox/2.nef", "ox/3.dng", "ox/4.svg", "ox/Thumbs.db", "ox/README.txt")
+    touch(tmp_path, "ox/.DS_Store", "ox/LICENSE")
+    Image.new("RGB", (20, 20)).save(tmp_path / "ox" / "plain", "JPEG")
+    Image.new("RGB", (20, 20)).save(tmp_path / "ox" / "saved.jpg_large", "JPEG")
+    (tmp_path / "okapi").mkdir()
+    found = survey_pictures(tmp_path)
+    assert [path.name for path in found.paths] == ["a.png", "plain"]
+    assert found.remarks() == [
+        "left out 5 files in formats that are not read: 1.CR2, 2.nef, 3.dng, ….",
+        "1 sub-folder without a picture of its own: okapi.",
+    ]
+    touch(tmp_path, "raw/b.arw")
+    with pytest.raises(BadInput, match=r"holds no pictures .* 1 file in other formats: b\.arw"):
+        survey_pictures(tmp_path / "raw")
+
+
+def test_names_become_text_that_can_be_printed_and_written():
+    assert name_as_text("Käfer 虫.png") == "Käfer 虫.png"
+    assert name_as_text(os.fsdecode(b"caf\xe9.png")) == "caf\\xe9.png"
+    assert name_as_text("\x1b[31mred\n\u202egnp.exe") == "\\x1b[31mred\\n\\u202egnp.exe"
+
+
+def test_a_class_folder_whose_name_is_not_utf_8(tmp_path):
+    folder = tmp_path / os.fsdecode(b"\xffox")
+    try:
+        touch(folder, "a.png")
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names only")
+    assert find_pictures(tmp_path)[1] == ["\\xffox"]
+    with pytest.raises(BadInput, match="xffox/none"):
+        find_pictures(folder / "none")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no such files here")
+def test_pipes_and_devices_are_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert not is_picture(tmp_path / "pipe")
+    with pytest.raises(BadInput, match="neither a folder nor a picture"):
+        find_pictures(tmp_path / "pipe")
+    with pytest.raises(BadInput, match="neither a folder nor a picture"):
+        find_pictures("/dev/zero")
+
+
+@pytest.mark.skipif(not hasattr(os, "seteuid"), reason="no such permissions here")
+@pytest.mark.parametrize("mode", [0o000, 0o444])
+def test_a_folder_without_permission_is_one_sentence(tmp_path, mode):
+    touch(tmp_path, "ox/a.png", "okapi/b.png")
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    (tmp_path / "ox").chmod(mode)
+    root = os.geteuid() == 0
+    try:
+        if root:
+            os.seteuid(65534)
+        with pytest.raises(UnreadableFile, match=r"ox could not be opened \(Permission denied\)"):
+            find_pictures(tmp_path)
+        with pytest.raises(UnreadableFile, match="could not be opened"):
+            find_pictures(tmp_path / "ox")
+    finally:
+        if root:
+            os.seteuid(0)
+        (tmp_path / "ox").chmod(0o755)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from firstsight.encoders import PictureEncoder, pictures
-from firstsight.encoders.cache import FeatureCache
+from firstsight.encoders.cache import FeatureCache, writing_to
 from firstsight.errors import BadInput, UnreadableFile
 
 
@@ -155,6 +157,133 @@ def test_shards_survive_damage_beside_them(tmp_path):
     assert (len(again), again.dim) == (3, 4)
     assert [again.get(key).tolist() for key in keys] == [[i] * 4 for i in (1, 2, 3)]
     assert again.get(bytes(32)) is None
+
+
+def test_whatever_byte_of_the_cache_is_damaged_the_features_are_right_or_computed_again(tmp_path):
+    cache = FeatureCache(tmp_path)
+    rows = {bytes([i]) * 32: np.arange(4, dtype=np.float32) + i for i in (1, 2, 3)}
+    for key, row in rows.items():
+        cache.put(key, row)
+    cache.flush()
+    (shard,) = tmp_path.glob("*.npy")
+    content = shard.read_bytes()
+    whole = lost = 0
+    for place in range(len(content)):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << place % 8
+        shard.write_bytes(damaged)
+        again = FeatureCache(tmp_path)
+        assert again.dim in (None, 4)
+        for key, row in rows.items():
+            found = again.get(key)
+            lost += found is None
+            whole += found is not None
+            assert found is None or found.tobytes() == row.tobytes()
+    assert whole > 0
+    assert lost > 3 * 64
+
+
+def test_a_sound_entry_is_found_beside_a_damaged_one_of_the_same_picture(tmp_path):
+    key, row = bytes(range(32)), np.ones(4, dtype=np.float32)
+    for _ in range(2):
+        cache = FeatureCache(tmp_path)
+        cache.put(key, row)
+        cache.flush()
+    for shard in sorted(tmp_path.glob("*.npy")):
+        content = shard.read_bytes()
+        shard.write_bytes(content[:-20] + b"\0" + content[-19:])
+        np.testing.assert_array_equal(FeatureCache(tmp_path).get(key), row)
+        shard.write_bytes(content)
+
+
+def test_what_a_killed_writer_left_is_removed_unless_somebody_is_writing(tmp_path):
+    left = tmp_path / ".0f.npy.abcd1234.npy"
+    left.touch()
+    with writing_to(tmp_path):
+        FeatureCache(tmp_path)
+        assert left.exists()
+    FeatureCache(tmp_path)
+    assert not left.exists()
+
+
+def test_a_picture_gives_the_same_features_as_a_file_in_memory_or_as_an_array(resnet, save_pictures, tmp_path):
+    (path,) = save_pictures(tmp_path / "in", 1)
+    encoder = PictureEncoder(resnet, cache=False)
+    with Image.open(path) as picture:
+        found = [encoder.encode_images([given]) for given in (path, str(path), picture, np.asarray(picture))]
+    for features in found[1:]:
+        np.testing.assert_array_equal(features, found[0])
+    grey = np.asarray(Image.open(path).convert("L"))
+    alpha = np.dstack([np.asarray(Image.open(path)), np.full(grey.shape, 255, np.uint8)])
+    np.testing.assert_array_equal(encoder.encode_images([alpha]), found[0])
+    assert encoder.encode_images([grey, path]).shape == (2, 12)
+
+
+def test_pictures_in_memory_leave_no_trace_in_the_cache(resnet, own_cache):
+    encoder = PictureEncoder(resnet)
+    encoder.encode_images([np.zeros((20, 20), np.uint8)])
+    assert not list(own_cache.glob("features/*/*"))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (np.zeros((9, 9, 3)), "Picture 1 is an array of float64, but pictures are arrays of uint8"),
+        (np.zeros((9, 9, 2), np.uint8), "Picture 1 is an array of 9 × 9 × 2 values"),
+        (np.zeros((0, 9), np.uint8), "no pixels"),
+        (None, "Picture 1 is of type NoneType; give a path, a PIL picture or an array"),
+    ],
+)
+def test_what_is_no_picture_in_memory_is_one_sentence(given, words, resnet):
+    with pytest.raises(BadInput, match=words):
+        PictureEncoder(resnet).encode_images([np.zeros((9, 9), np.uint8), given])
+
+
+def test_a_picture_that_cannot_be_read_is_refused_by_its_name(resnet, tmp_path):
+    (tmp_path / "a\x1b[31m.png").write_text("no picture")
+    with pytest.raises(BadInput, match=r"a\\x1b\[31m\.png cannot be encoded \(not a picture format"):
+        PictureEncoder(resnet).encode_images([tmp_path / "a\x1b[31m.png"])
+
+
+def test_threads_share_one_encoder_and_load_its_model_once(resnet, save_pictures, tmp_path, monkeypatch):
+    paths = save_pictures(tmp_path / "in", 8)
+    loaded = []
+    original = pictures.open_runtime
+    monkeypatch.setattr(pictures, "open_runtime", lambda *words: loaded.append(1) or original(*words))
+    encoder = PictureEncoder(resnet, runtime="torch")
+    with ThreadPoolExecutor(8) as pool:
+        rows = list(pool.map(lambda path: encoder.encode_images([path])[0], paths))
+    assert len(loaded) == 1
+    alone = PictureEncoder(resnet, runtime="torch", cache=False, batch_size=1).encode(paths).features
+    np.testing.assert_array_equal(np.stack(rows), alone)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no such files here")
+def test_pipes_and_devices_are_skipped_at_once_and_odd_names_are_text(resnet, save_pictures, tmp_path):
+    (path,) = save_pictures(tmp_path / "in", 1)
+    os.mkfifo(tmp_path / "in" / "pipe.png")
+    (tmp_path / "in" / "zero.png").symlink_to("/dev/zero")
+    odd = path.rename(path.with_name(os.fsdecode(b"\xff.png")))
+    given = [odd, tmp_path / "in" / "pipe.png", tmp_path / "in" / "zero.png"]
+    encoded = PictureEncoder(resnet).encode(given, root=tmp_path)
+    assert encoded.files == ["in/\\xff.png"]
+    assert encoded.skipped == [(f"in/{name}.png", "cannot be opened (not a regular file)") for name in ("pipe", "zero")]
+
+
+def test_a_file_too_large_for_a_picture_is_not_read(resnet, tmp_path):
+    with (tmp_path / "huge.png").open("wb") as file:
+        file.truncate(3 * 2**30)
+    ((_, reason),) = PictureEncoder(resnet).encode([tmp_path / "huge.png"]).skipped
+    assert reason == "cannot be opened (3.0 GiB large; the limit is 0.5 GiB)"
+
+
+def test_exporting_the_backbone_is_announced_before_it_begins(resnet, save_pictures, tmp_path):
+    said = []
+    paths = save_pictures(tmp_path / "in", 2)
+    PictureEncoder(resnet, runtime="onnx").encode(paths, announce=said.append)
+    PictureEncoder(resnet, runtime="onnx", cache=False).encode(paths, announce=said.append)
+    assert len(said) == 1
+    assert said[0].startswith("preparing the backbone")
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(resnet, save_pictures, tmp_path, monkeypatch):

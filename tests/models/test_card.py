@@ -14,12 +14,12 @@ FACTS = {
 
 
 def test_the_card_tells_what_the_model_file_says(calibrated, small, tmp_path):
-    save(calibrated.model, tmp_path / "model", FACTS, calibrated.calibration)
+    save(calibrated, tmp_path / "model", FACTS)
     card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
     assert card.startswith("# ESZSL model\n")
     for word in ("14 with labelled", "10 known by their description", "0123abcd", "seed: 7", "resnet50", "beef"):
         assert word in card
-    assert f"{100 * calibrated.calibration.estimate['t1']:.1f} %" in card
+    assert f"{100 * calibrated.calibration_.estimate['t1']:.1f} %" in card
     assert small.unseen_classes[0] in card
     assert r"farm \*2\*" in card
 

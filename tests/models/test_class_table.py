@@ -11,7 +11,6 @@ from firstsight.errors import BadInput
 from firstsight.evaluation import fit_on
 from firstsight.methods import CMT, ESZSL, GFZSL, DeepEmbedding, TransductiveDeepEmbedding
 from firstsight.models import add_classes, load, remove_classes, save
-from firstsight.models.class_table import align_attributes
 
 QUICK = {"embedding_dim": 16, "learning_rate": 1e-2, "iterations": 8, "batch_size": 16, "semantic_steps": 10}
 # The last three treat a class differently if they had rows of it or learned from a pool.
@@ -126,12 +125,18 @@ def test_a_list_is_no_table_and_the_last_class_stays(eszsl):
         remove_classes(eszsl, ["kind qq"])
 
 
-def test_attributes_are_matched_by_name():
-    table = pd.DataFrame([[1, 2, 3]], index=["yak"], columns=["horns", "fur", "legs"])
-    assert align_attributes(table, ["fur", "legs", "horns"]).loc["yak"].tolist() == [2, 3, 1]
-    assert align_attributes(table, None) is table
-    with pytest.raises(BadInput, match=r"3 attributes; the table lacks 'wool' and has 'legs' besides"):
-        align_attributes(table, ["fur", "wool", "horns"])
+def test_attributes_are_matched_by_name_whatever_the_order_before_and_after_saving(model, small, tmp_path):
+    X = _rows(small)
+    table = small.descriptions.loc[list(small.unseen_classes[:3])].rename(index="new {}".format)
+    turned = table[table.columns[::-1]]
+    assert table.to_numpy().tolist() != turned.to_numpy().tolist()
+    save(model, tmp_path / "model")
+    for own in (model, load(tmp_path / "model")):
+        one, other = (add_classes(own, given) for given in (table, turned))
+        assert one.decision_function(X).tobytes() == other.decision_function(X).tobytes()
+        for wrong in (table.rename(columns={"trait 0": "trait_0"}), table.drop(columns="trait 0")):
+            with pytest.raises(BadInput, match="trait 0"):
+                add_classes(own, wrong)
 
 
 @pytest.mark.slow

@@ -13,8 +13,10 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from firstsight.errors import BadInput, CannotWrite, FirstsightError, UnreadableFile
+from firstsight.files import temporary_beside
 from firstsight.methods import DeepEmbedding, TransductiveDeepEmbedding
-from firstsight.models import load, model_folder, save
+from firstsight.models import change, folder_exchange, load, load_saved, model_folder, save
+from firstsight.models.schema import FORMAT, digest_of
 
 QUICK = {"embedding_dim": 16, "learning_rate": 1e-2, "iterations": 8, "batch_size": 16, "random_state": 0}
 
@@ -43,6 +45,7 @@ def _content(folder):
 def _edit(folder, change):
     about = json.loads((folder / "model.json").read_text())
     change(about)
+    about["digest"] = digest_of(about)  # as somebody who means it would
     (folder / "model.json").write_text(json.dumps(about))
 
 
@@ -88,12 +91,14 @@ for i in range(int(sys.argv[1])):
 
 def test_parameters_history_and_facts_come_back(model, tmp_path):
     save(model, tmp_path / "model", {"dataset": "small", "note": "ñ"})
-    loaded, about = model_folder.load_with_facts(tmp_path / "model")
+    saved = load_saved(tmp_path / "model")
+    loaded = saved.model
     assert loaded.get_params() == model.get_params()
     assert loaded.history_ == model.history_
     assert loaded.settings_ == model.settings_
-    assert about["facts"] == {"dataset": "small", "note": "ñ"}
-    assert about["method"] == "DeepEmbedding"
+    assert saved.provenance.dataset == "small"
+    assert saved.provenance.as_json() == {"dataset": "small", "note": "ñ"}
+    assert saved.about.method == "DeepEmbedding"
 
 
 def test_a_model_is_three_files_and_none_is_a_pickle(saved):
@@ -113,11 +118,11 @@ def test_a_model_says_what_it_was_made_with(saved):
 
 
 def test_a_folder_of_the_first_format_can_be_read_by_every_later_version(tmp_path):
-    """Written by hand as the first release wrote it: no versions, no calibration, no card."""
+    """Written by hand as the first release wrote it: no versions, no calibration, no card, facts of any kind."""
     folder = tmp_path / "old"
     folder.mkdir()
     arrays = {
-        "descriptions_": np.array([[1, 0], [0, 1], [1, 1]], dtype=np.float32),
+        "class_attributes_": np.array([[1, 0], [0, 1], [1, 1]], dtype=np.float32),
         "seen_code_": np.array([0, 1, -1]),
         "weights_": np.array([[1, 0], [0, 2]], dtype=np.float32),
     }
@@ -139,31 +144,35 @@ def test_a_folder_of_the_first_format_can_be_read_by_every_later_version(tmp_pat
             "feature_scaler_": {},
             "attribute_scaler_": {},
         },
-        "facts": {"dataset": "farm"},
+        "facts": {"dataset": "farm", "attributes": ["horns", "wool"], "seed": "seven", "mood": "good"},
         "arrays_sha256": hashlib.sha256((folder / "arrays.safetensors").read_bytes()).hexdigest(),
     }
     (folder / "model.json").write_text(json.dumps(about))
-    old = model_folder.load_saved(folder)
-    assert old.calibration is None
-    assert old.facts == {"dataset": "farm"}
+    old = load_saved(folder)
+    assert not hasattr(old.model, "calibration_")
+    assert old.provenance.as_json() == {"dataset": "farm", "mood": "good", "notes": {"seed": "seven"}}
+    assert old.model.attribute_names_in_.tolist() == ["horns", "wool"]
     # x W a: 3·1, 2·1·2 and their sum
     assert old.model.decision_function([[3.0, 2.0]]).tolist() == [[3.0, 4.0, 7.0]]
     assert old.model.predict([[3.0, 2.0]], classes=["ox", "yak"]).tolist() == ["yak"]
-    save(old.model, folder, old.facts)  # and written anew
+    turned = pd.DataFrame([[1, 0], [0, 1]], index=["a", "b"], columns=["wool", "horns"])
+    assert old.model.decision_function([[3.0, 2.0]], classes=turned).tolist() == [[4.0, 3.0]]
+    save(old.model, folder, old.provenance)  # and written anew
+    assert load_saved(folder).about.format == FORMAT
     assert load(folder).decision_function([[3.0, 2.0]]).tolist() == [[3.0, 4.0, 7.0]]
 
 
 def test_the_calibration_comes_back_with_the_model(calibrated, small, tmp_path):
-    save(calibrated.model, tmp_path / "model", {"seed": 3}, calibrated.calibration)
-    found = model_folder.load_saved(tmp_path / "model")
-    assert found.calibration.to_json() == calibrated.calibration.to_json()
-    assert found.facts == {"seed": 3}
+    save(calibrated, tmp_path / "model", {"seed": 3})
+    found = load(tmp_path / "model")
+    assert found.calibration_.to_json() == calibrated.calibration_.to_json()
     X, classes = small.features[:9], list(small.unseen_classes)
-    for model, calibration in ((found.model, found.calibration), (calibrated.model, calibrated.calibration)):
+    sure = []
+    for model in (found, calibrated):
         scores = model.decision_function(X, classes=classes)
-        sure = calibration.confidence(model, X, scores, np.zeros(len(classes), bool))
-        assert sure.shape == (9, 10)
-    np.testing.assert_array_equal(found.calibration.reference, calibrated.calibration.reference)
+        sure.append(model.calibration_.confidence(model, X, scores, np.zeros(len(classes), bool)))
+    np.testing.assert_array_equal(*sure)
+    assert sure[0].shape == (9, 10)
 
 
 def test_a_new_model_takes_the_place_of_the_old_one(saved, other, small):
@@ -176,7 +185,7 @@ def test_a_new_model_takes_the_place_of_the_old_one(saved, other, small):
 @pytest.mark.parametrize("at_once", [True, False], ids=["exchanged in one step", "exchanged in two"])
 def test_replacing_works_whether_or_not_the_system_can_exchange_folders(saved, other, small, monkeypatch, at_once):
     if not at_once:
-        monkeypatch.setattr(model_folder, "_exchange", lambda one, other: False)
+        monkeypatch.setattr(folder_exchange, "_exchange", lambda one, other: False)
     save(other, saved)
     X = small.features[:7]
     np.testing.assert_array_equal(load(saved).decision_function(X), other.decision_function(X))
@@ -187,10 +196,10 @@ def _full(*args, **more):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-@pytest.mark.parametrize("step", ["save_file", "_sha256", "_take_place"])
+@pytest.mark.parametrize("step", ["save_file", "_sha256", "_as_others_are", "_take_place"])
 def test_a_disk_that_is_full_at_any_step_keeps_the_old_model(saved, other, monkeypatch, step):
     before = _content(saved)
-    monkeypatch.setattr(model_folder, step, _full)
+    monkeypatch.setattr(model_folder if hasattr(model_folder, step) else folder_exchange, step, _full)
     with pytest.raises(CannotWrite, match=r"No space left.*untouched") as caught:
         save(other, saved)
     assert "\n" not in str(caught.value)
@@ -208,7 +217,7 @@ def test_a_failure_between_the_two_steps_puts_the_old_model_back(saved, other, m
             raise error
         return rename(self, target)
 
-    monkeypatch.setattr(model_folder, "_exchange", lambda one, other: False)
+    monkeypatch.setattr(folder_exchange, "_exchange", lambda one, other: False)
     monkeypatch.setattr(type(saved), "rename", fails_for_the_new_one)
     with pytest.raises((CannotWrite, KeyboardInterrupt)):
         save(other, saved)
@@ -220,7 +229,7 @@ def test_a_process_killed_at_any_step_leaves_a_whole_model(saved, other, tmp_pat
     # The process dies right before or right after what `save` uses has done its work.
     code = """
 import os, pathlib, signal, sys
-from firstsight.models import model_folder
+from firstsight.models import folder_exchange, model_folder
 new, place = sys.argv[1:]
 model = model_folder.load(new)
 
@@ -232,7 +241,7 @@ def deadly(function, moment):
         os.kill(os.getpid(), signal.SIGKILL)
     return call
 
-own = [(model_folder, step) for step in ("save_file", "_sha256", "_take_place")]
+own = [(model_folder, "save_file"), (model_folder, "_sha256"), (folder_exchange, "_take_place")]
 steps = [*own[:2], (pathlib.Path, "rename"), own[2]]
 for moment in ("before", "after"):
     for where, step in steps:
@@ -243,6 +252,8 @@ for moment in ("before", "after"):
         killed = os.waitstatus_to_exitcode(os.wait()[1]) == -signal.SIGKILL
         print(moment, step, "killed" if killed else "done", model_folder.load(place).random_state, flush=True)
         model_folder.save(model_folder.load(sys.argv[2] + ".copy"), place)
+        left = [p.name for p in pathlib.Path(place).parent.iterdir() if p.name.startswith(".")]
+        assert not left, left  # what the killed process left is gone with the next save
 """
     save(load(saved), f"{saved}.copy")
     done = subprocess.run(
@@ -264,10 +275,10 @@ def test_two_folders_change_places_in_one_step(tmp_path):
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "who").write_text(name)
-    assert model_folder._exchange(tmp_path / "one", tmp_path / "other")
+    assert folder_exchange._exchange(tmp_path / "one", tmp_path / "other")
     assert (tmp_path / "one" / "who").read_text() == "other"
     assert (tmp_path / "other" / "who").read_text() == "one"
-    assert not model_folder._exchange(tmp_path / "one", tmp_path / "nothing")
+    assert not folder_exchange._exchange(tmp_path / "one", tmp_path / "nothing")
     assert (tmp_path / "one" / "who").read_text() == "other"
 
 
@@ -281,6 +292,11 @@ def _tampered_with_the_right_hash(folder):
     arrays = folder / "arrays.safetensors"
     arrays.write_bytes(b"not tensors at all")
     _edit(folder, lambda about: about.update(arrays_sha256=hashlib.sha256(arrays.read_bytes()).hexdigest()))
+
+
+def _reversed(about):
+    about["values"]["classes_"].reverse()
+    return about
 
 
 # What is done to a model folder, and what the one sentence must say.
@@ -303,9 +319,33 @@ SPOILED = {
     "parameters are a list": (lambda f: _edit(f, lambda a: a.update(parameters=[1])), "cannot be read as a model"),
     "no classes": (lambda f: _edit(f, lambda a: a["values"].pop("classes_")), "cannot be read as a model"),
     "format is a word": (lambda f: _edit(f, lambda a: a.update(format="new")), "cannot be read as a model"),
+    "model.json is nested deeply": (
+        lambda f: (f / "model.json").write_text('{"format": 2, "values": ' + "[" * 5000 + "]" * 5000 + "}"),
+        "cannot be read as a model .*nested too deeply",
+    ),
+    "one more description than classes": (
+        lambda f: _edit(f, lambda a: a["values"]["classes_"].pop()),
+        "23 classes_, 24 descriptions_",
+    ),
+    "classes are objects": (
+        lambda f: _edit(f, lambda a: a["values"].update(classes_=[{}] * 24)),
+        "cannot be read as a model",
+    ),
+    "classes reversed": (
+        lambda f: (f / "model.json").write_text(
+            json.dumps(_reversed(json.loads((f / "model.json").read_text())), indent=1)
+        ),
+        "does not match its digest",
+    ),
+    "no digest": (
+        lambda f: (f / "model.json").write_text(
+            json.dumps({k: v for k, v in json.loads((f / "model.json").read_text()).items() if k != "digest"})
+        ),
+        "does not match its digest",
+    ),
     "calibration is a word": (lambda f: _edit(f, lambda a: a.update(calibration="good")), "cannot be read as a model"),
     "newer format": (
-        lambda f: _edit(f, lambda a: a.update(format=model_folder.FORMAT + 1, firstsight="9.9")),
+        lambda f: _edit(f, lambda a: a.update(format=FORMAT + 1, firstsight="9.9")),
         "firstsight 9.9, which is newer.*upgrade",
     ),
     "unknown method": (
@@ -360,3 +400,104 @@ def test_a_name_in_the_arrays_cannot_replace_what_a_model_does(saved, model, sma
     _edit(saved, lambda about: about.update(arrays_sha256=digest))
     with pytest.raises(FirstsightError):
         load(saved)
+
+
+# Several at once ------------------------------------------------------------------------------------------------------
+
+
+def test_changes_that_are_made_at_the_same_time_are_all_kept(eszsl, small, tmp_path):
+    save(eszsl, tmp_path / "model")
+    code = """
+import sys, pandas as pd
+from firstsight.models import add_classes, change, load
+folder, who, columns = sys.argv[1], sys.argv[2], sys.argv[3].split(",")
+for number in range(12):
+    with change(folder) as saved:
+        table = pd.DataFrame([[number] * len(columns)], index=[f"{who} {number}"], columns=columns)
+        saved.model = add_classes(saved.model, table)
+"""
+    words = [str(tmp_path / "model"), ",".join(small.attribute_names)]
+    writers = [
+        subprocess.Popen([sys.executable, "-c", code, words[0], who, words[1]], stderr=subprocess.PIPE, text=True)
+        for who in ("ann", "bob")
+    ]
+    reads = 0
+    while any(writer.poll() is None for writer in writers):
+        assert set(small.class_names) <= set(load(tmp_path / "model").classes_)  # and no read fails
+        reads += 1
+    for writer in writers:
+        assert writer.wait() == 0, writer.stderr.read()
+        writer.stderr.close()
+    assert reads > 10
+    added = {f"{who} {number}" for who in ("ann", "bob") for number in range(12)}
+    assert set(load(tmp_path / "model").classes_) == {*small.class_names, *added}
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_folder_replaced_between_its_two_files_is_read_as_one(saved, other, monkeypatch):
+    opened = folder_exchange._read_from
+    moments = []
+
+    def replaced_first(handle, names):
+        if not moments:
+            moments.append("replaced")
+            save(other, saved)  # the folder that we hold is gone by now, and its files with it
+        return opened(handle, names)
+
+    monkeypatch.setattr(folder_exchange, "_read_from", replaced_first)
+    assert load(saved).random_state == 1
+    assert moments
+
+
+def test_a_change_that_fails_leaves_the_model_as_it_was(saved):
+    before = _content(saved)
+
+    def fail() -> None:
+        with change(saved) as found:
+            found.model = None
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert _content(saved) == before
+
+
+# Places ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o027, 0o077])
+def test_rights_follow_the_umask(model, tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        save(model, tmp_path / "model")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "model").stat().st_mode & 0o777 == 0o777 & ~umask
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "model").iterdir()} == {0o666 & ~umask}
+
+
+def test_a_link_stays_a_link_and_what_it_leads_to_is_changed(saved, other, tmp_path):
+    (tmp_path / "latest").symlink_to(saved)
+    save(other, tmp_path / "latest")
+    assert (tmp_path / "latest").is_symlink()
+    assert load(saved).random_state == load(tmp_path / "latest").random_state == 1
+
+
+def test_the_folder_that_one_is_in_is_not_pulled_away(saved, other, monkeypatch):
+    before = _content(saved)
+    monkeypatch.chdir(saved)
+    with pytest.raises(BadInput, match=r"the folder that you are in.*go up"):
+        save(other, ".")
+    assert _content(saved) == before
+    monkeypatch.chdir(saved.parent)
+
+
+def test_what_a_killed_process_left_is_removed_and_what_a_living_one_writes_is_not(saved, other, tmp_path):
+    own = temporary_beside(saved)  # of this process, which lives
+    own.mkdir()
+    dead = own.with_name(own.name.replace(f"-{os.getpid()}-", "-99999999-"))
+    dead.mkdir()
+    (dead / "arrays.safetensors").write_text("half")
+    save(other, saved)
+    assert own.exists()
+    assert not dead.exists()

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from firstsight.errors import BadInput
-from firstsight.models.model_folder import Saved
 from firstsight.recognition import answer
 from firstsight.recognition.answers import NONE_OF_THESE
 
@@ -13,7 +12,7 @@ def test_answers_are_the_methods_own_in_the_order_of_their_scores(calibrated, sm
     X = small.features[small.test_unseen]
     for classes in (None, list(small.unseen_classes), small.descriptions.iloc[4:9]):
         found = answer(calibrated, X, classes, top=3)
-        np.testing.assert_array_equal(found.classes[:, 0], calibrated.model.predict(X, classes=classes))
+        np.testing.assert_array_equal(found.classes[:, 0], calibrated.predict(X, classes=classes))
         assert (np.diff(found.scores) <= 0).all()
         assert (np.diff(found.confidence) <= 0).all()
         assert (found.confidence.sum(axis=1) <= 1 + 1e-9).all()
@@ -23,10 +22,10 @@ def test_answers_are_the_methods_own_in_the_order_of_their_scores(calibrated, sm
 def test_seen_classes_are_held_back_only_when_asked(calibrated, small):
     X = small.features[np.concatenate([small.test_seen, small.test_unseen])]
     own, shifted = (answer(calibrated, X, shift_seen=asked).classes[:, 0] for asked in (False, True))
-    shift = calibrated.calibration.seen_shift * calibrated.calibration.spread
+    shift = calibrated.calibration_.seen_shift * calibrated.calibration_.spread
     assert shift > 0
-    scores = calibrated.model.decision_function(X) - shift * (calibrated.model.seen_code_ >= 0)
-    np.testing.assert_array_equal(shifted, calibrated.model.classes_[scores.argmax(axis=1)])
+    scores = calibrated.decision_function(X) - shift * (calibrated.seen_code_ >= 0)
+    np.testing.assert_array_equal(shifted, calibrated.classes_[scores.argmax(axis=1)])
     assert np.isin(shifted, small.unseen_classes).mean() > np.isin(own, small.unseen_classes).mean()
 
 
@@ -40,7 +39,7 @@ def test_rows_that_no_candidate_suits_are_none_of_these_more_often_than_others(c
     assert lost.rejected.mean() > kept.rejected.mean() + 0.1
     none = answer(calibrated, X, with_own, reject_share=0.0)
     assert none.rejected.mean() < 0.05
-    entries = lost.as_json([f"{row}.jpg" for row in range(len(lost.classes))])
+    entries = lost.about([f"{row}.jpg" for row in range(len(lost))], key="file").as_json()
     for entry, gone in zip(entries, lost.rejected, strict=True):
         assert entry["rejected"] == gone
         assert (entry["class"] == NONE_OF_THESE) == gone
@@ -48,12 +47,12 @@ def test_rows_that_no_candidate_suits_are_none_of_these_more_often_than_others(c
         assert entry["top"][0]["class"] in without  # what it would have been
 
 
-def test_without_a_calibration_confidence_is_unknown_rather_than_made_up(calibrated, small):
-    bare = Saved(calibrated.model, calibrated.about, None)
+def test_without_a_calibration_confidence_is_unknown_rather_than_made_up(eszsl, small):
+    bare = eszsl
     found = answer(bare, small.features[:4], top=2)
     assert found.confidence is None
-    assert all(entry["confidence"] is None for entry in found.as_json([0, 1, 2, 3]))
-    with pytest.raises(BadInput, match=r'"none of these" needs numbers.*--calibrate'):
+    assert all(entry["confidence"] is None for entry in found.as_json())
+    with pytest.raises(BadInput, match=r'"none of these" needs numbers.*--confidence'):
         answer(bare, small.features[:4], reject_share=0.05)
     with pytest.raises(BadInput, match=r"Shifting seen classes needs numbers"):
         answer(bare, small.features[:4], shift_seen=True)

@@ -103,3 +103,11 @@ def test_a_missing_key_is_one_sentence(write, record, key):
 def test_depth_and_length_end_in_a_sentence(write, record, line):
     with pytest.raises(UnreadableFile, match="line 1, is not a benchmark record"):
         read_records(write(line, record()))
+
+
+def test_the_documented_tables_are_those_of_the_schemas():
+    import runpy
+
+    tool = runpy.run_path(str(RESULTS.parent / "tools" / "document_schemas.py"))
+    text = tool["DOCUMENT"].read_text(encoding="utf-8")
+    assert tool["documented"](text) == text, "run python tools/document_schemas.py"

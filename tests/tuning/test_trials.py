@@ -8,12 +8,13 @@ import pytest
 from firstsight.errors import BadInput
 from firstsight.evaluation import evaluate
 from firstsight.execution import runner
+from firstsight.execution.entries import Entry
 from firstsight.execution.plan import Job
 from firstsight.execution.run_job import run_job
 from firstsight.methods import ESZSL
 from firstsight.records.storage import file_stem
 from firstsight.tuning.candidates import best_of, grid_candidates
-from firstsight.tuning.trials import Trials
+from firstsight.tuning.trials import Trials, forget_trials
 
 GRID = {"feature_penalty": [1e-3, 1.0, 1e3], "attribute_penalty": [1e-3, 1.0]}
 
@@ -22,7 +23,7 @@ GRID = {"feature_penalty": [1e-3, 1.0, 1e3], "attribute_penalty": [1e-3, 1.0]}
 def trials(small, tmp_path, in_process):
     def make(method="eszsl", objectives=("zsl", "gzsl"), fixed=None, tell=lambda records: None):
         folds = small.validation_folds(3)
-        return Trials(tmp_path / "trials", folds, method, list(objectives), fixed or {}, 0, 1, tell)
+        return Trials(tmp_path / "trials", folds, Entry(method, method, fixed or {}), list(objectives), 0, 1, tell)
 
     return make
 
@@ -55,13 +56,13 @@ def test_the_whole_grid_is_scored_in_its_order_and_nothing_twice(trials):
 def test_when_they_are_forgotten_only_what_others_put_there_stays(trials):
     first = trials()
     first.score([{}])
-    first.forget()
+    forget_trials(first.folder, first.folds)
     assert not first.folder.exists()
     first.score([{}])
     (first.folder / "mine.txt").write_text("kept")
     (first.folder / "mine.jsonl").write_text("")
     (first.folder / ".checkpoints" / file_stem("small fold 1")).mkdir(parents=True)
-    first.forget()
+    forget_trials(first.folder, first.folds)
     assert sorted(path.name for path in first.folder.iterdir()) == ["mine.txt"]
 
 

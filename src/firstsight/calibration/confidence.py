@@ -17,30 +17,31 @@ three keep the order of the scores: confidence never changes an answer.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 from scipy.special import softmax
 
 from firstsight.errors import BadInput
+from firstsight.schemas import Schema
 
 REFERENCE_CLASSES = 64
 SHARES = np.linspace(0, 1, 101)
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(Schema):
     """How scores of one kind of candidates become confidence, and how it went on held-out rows."""
 
-    temperature: float  # T
-    row_power: float  # α
-    guesses: float  # ε
-    standing: tuple[float, ...]  # quantiles 0 %, 1 %, … 100 % of known rows' standing; see `threshold`
-    rows: int
-    candidates: float  # mean number per fold
-    ece: float | None  # on folds that did not take part in the fit; None if there is only one
+    temperature: float = Field(description="T")
+    row_power: float = Field(description="α")
+    guesses: float = Field(description="ε")
+    standing: list[float] = Field(description="quantiles 0 %, 1 %, … 100 % of known rows' standing")
+    rows: int = Field(description="held-out rows that it rests on")
+    candidates: float = Field(description="mean number per fold")
+    ece: float | None = Field(description="on folds that did not take part in the fit; null if there is only one")
 
     def confidence(self, scores: np.ndarray, row_spread: np.ndarray) -> np.ndarray:
         """Scores (n, k) and σ_row (n,), both in units of σ, as confidence (n, k)."""
@@ -84,14 +85,13 @@ class Calibration:
 
     def to_json(self) -> dict[str, Any]:
         """Everything but `reference`, as JSON can hold it."""
-        about = asdict(self)
-        del about["reference"]
-        return about
+        about = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "reference"}
+        return {**about, "scales": {kind: scale.model_dump() for kind, scale in self.scales.items()}}
 
     @classmethod
     def from_json(cls, about: dict[str, Any], reference: np.ndarray) -> Calibration:
         """The reverse of `to_json`."""
-        scales = {name: Scale(**{**s, "standing": tuple(s["standing"])}) for name, s in about["scales"].items()}
+        scales = {kind: Scale(**scale) for kind, scale in about["scales"].items()}
         return cls(**{**about, "scales": scales, "reference": reference})
 
 

@@ -203,18 +203,14 @@ def _fit_scale(folds: Sequence[_Rows]) -> Scale:
         right, weights = (np.concatenate([getattr(f, name) for f in folds]) for name in ("right", "weights"))
         ece = reliability(np.concatenate(sure), right, weights).ece
     everything = np.concatenate([f.standing for f in folds])
-    return _scale(_fit(folds), *folds, ece=ece, standing=tuple(np.quantile(everything, SHARES).tolist()))
+    return _scale(_fit(folds), *folds, ece=ece, standing=np.quantile(everything, SHARES).tolist())
 
 
 def _scale(parameters: np.ndarray, *folds: _Rows, **more: Any) -> Scale:
     log_t, power, guesses = parameters.tolist()
     rows, candidates = sum(len(f.right) for f in folds), float(np.mean([f.scores.shape[1] for f in folds]))
-    return Scale(
-        float(np.exp(log_t)),
-        power,
-        guesses,
-        **{"rows": rows, "candidates": candidates, "ece": None, "standing": (), **more},
-    )
+    numbers = {"temperature": float(np.exp(log_t)), "row_power": power, "guesses": guesses}
+    return Scale(**{**numbers, "rows": rows, "candidates": candidates, "ece": None, "standing": [], **more})
 
 
 def _fit(folds: Sequence[_Rows]) -> np.ndarray:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firstsight.cli.options import Features, Setting, make_estimator
+from firstsight.cli.options import Features, Setting, make_estimator, settings_of
 from firstsight.errors import BadInput
 
 if TYPE_CHECKING:
+    from firstsight.benchmarking.comparison import Plans
     from firstsight.data import ZeroShotDataset
+    from firstsight.execution.session import Session
 
 
 class Study(StrEnum):
@@ -49,7 +51,10 @@ def benchmark(
     ] = Study.none,
     values: Annotated[str | None, typer.Option(help="Values for --study separation, with commas between them.")] = None,
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Also H with a constant from a validation fold (one more fit each).")
+        bool,
+        typer.Option(
+            "--calibrated-h", "--calibrate", help="Also H with a constant from a validation fold (one more fit each)."
+        ),
     ] = False,
 ) -> None:
     """Fit and judge methods on data sets; killed and started again, it does only what is missing.
@@ -57,35 +62,46 @@ def benchmark(
     An inductive method is fitted once per seed for both settings, a transductive one once per setting. A cell that
     fails is recorded with its error, the rest goes on, and the next start tries it again.
     """
+    from firstsight.benchmarking import benchmark as run
+    from firstsight.benchmarking.comparison import choices_for
     from firstsight.cli.benchmark_table import Display
     from firstsight.data import load_dataset
-    from firstsight.evaluation import SETTINGS
-    from firstsight.execution.plan import STUDIED, choose_methods, make_plan
-    from firstsight.execution.runner import cores
-    from firstsight.execution.session import prepare
-    from firstsight.tuning.choices import read_tuned
+    from firstsight.execution.entries import Entry
 
-    chosen = list(STUDIED) if study != Study.none and methods == "all" else choose_methods(methods)
-    if study != Study.none and (strange := [name for name in chosen if name not in STUDIED]):
-        raise BadInput(f"--study {study} is about {' and '.join(STUDIED)}; leave {strange[0]} out of --methods.")
+    chosen = _methods(methods, study)
     given = read_parameters(set, chosen)
-    variants = read_values(values, study)
-    settings = SETTINGS if setting == Setting.both else (setting.value,)
-    datasets: list[ZeroShotDataset] = [load_dataset(path, features if _has_choice(path) else None) for path in data]
-    choices = {} if tuned is None else read_tuned(tuned, datasets)
-    for line in untuned(choices, chosen, settings):
+    numbers = read_values(values, study)
+    datasets = [load_dataset(path, features if _has_choice(path) else None) for path in data]
+    for line in untuned(choices_for(tuned, datasets), chosen, settings_of(setting)):
         typer.echo(line, err=True)
     if study == Study.map:
-        _make_maps(datasets, out, {d.name: _for_maps(choices.get(d.name, {}), given) for d in datasets})
+        _make_maps(datasets, out, tuned, given)
         return
+    shown: list[Display] = []
+
+    def follow(plans: Plans, session: Session) -> Display:
+        shown.append(Display(plans, session, out))
+        return shown[0]
+
+    entries = [Entry(word, word, given.get(word, {})) for word in chosen]
     word = "" if study == Study.none else study.value
-    plans = {
-        d.name: make_plan(d.name, chosen, settings, seeds, given, choices.get(d.name), word, variants) for d in datasets
-    }
-    with prepare(out, datasets, plans, calibrate) as session, Display(plans, session, out) as display:
-        session.run(processes or cores(), display.show)
-    if display.failures:
+    run(
+        entries, datasets, seeds=seeds, settings=settings_of(setting), out=out, tuned=tuned, calibrate=calibrate,
+        study=word, values=numbers, processes=processes, progress=follow,
+    )  # fmt: skip
+    if shown[0].failures:
         raise typer.Exit(1)
+
+
+def _methods(words: str, study: Study) -> list[str]:
+    from firstsight.execution.plan import STUDIED, choose_methods
+
+    if study == Study.none:
+        return choose_methods(words)
+    chosen = list(STUDIED) if words == "all" else choose_methods(words)
+    if strange := [name for name in chosen if name not in STUDIED]:
+        raise BadInput(f"--study {study} is about {' and '.join(STUDIED)}; leave {strange[0]} out of --methods.")
+    return chosen
 
 
 def untuned(choices: dict[str, Any], methods: list[str], settings: tuple[str, ...]) -> list[str]:
@@ -101,35 +117,37 @@ def untuned(choices: dict[str, Any], methods: list[str], settings: tuple[str, ..
     return lines
 
 
-def read_values(words: str | None, study: Study) -> list[dict[str, float]]:
-    """The variants of a study; the tables have one, without changes."""
-    from firstsight.execution.plan import SEPARATIONS
-
+def read_values(words: str | None, study: Study) -> list[float] | None:
+    """The values of a study; None: its own."""
+    if words is None:
+        return None
     if study != Study.separation:
-        if words is not None:
-            raise BadInput("--values belongs to --study separation; leave it out.")
-        return [{}]
+        raise BadInput("--values belongs to --study separation; leave it out.")
     try:
-        numbers = [float(word) for word in words.split(",")] if words is not None else list(SEPARATIONS)
+        numbers = [float(word) for word in words.split(",")]
     except ValueError:
         raise BadInput(f"--values must be numbers with commas between them, such as 0,10,100; got {words!r}.") from None
     if any(not 0 <= number < float("inf") for number in numbers):
         raise BadInput(f"--values must be numbers from 0 upwards; got {words!r}.")
-    return [{"separation": number} for number in dict.fromkeys(numbers)]
+    return numbers
 
 
-def _make_maps(datasets: list[ZeroShotDataset], out: Path, given: dict[str, dict[str, dict[str, Any]]]) -> None:
+def _make_maps(
+    datasets: list[ZeroShotDataset], out: Path, tuned: Path | None, given: dict[str, dict[str, Any]]
+) -> None:
     from rich.console import Console
 
-    from firstsight.benchmark.map_study import is_current, make_map, map_file
+    from firstsight.benchmarking.comparison import choices_for
+    from firstsight.benchmarking.map_study import is_current, make_map, map_file
 
     console = Console(soft_wrap=True, highlight=False, markup=False)
+    choices = choices_for(tuned, datasets)
     for dataset in datasets:
         path = map_file(out, dataset.name)
         if is_current(path, dataset):
             console.print(f"{path} is there already; remove it to have it made again.")
             continue
-        make_map(dataset, out, given[dataset.name], tell=console.print)
+        make_map(dataset, out, _for_maps(choices.get(dataset.name, {}), given), tell=console.print)
         console.print(f"map: {path}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
@@ -10,12 +11,16 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from firstsight.benchmarking.comparison import Show
+from firstsight.benchmarking.record_lines import in_a_line
+from firstsight.evaluation import TITLES
 from firstsight.execution.plan import Job, in_words
 from firstsight.execution.runner import Event
 from firstsight.execution.session import Session
 from firstsight.records.schema import Key, Record, key_of
+from firstsight.terminal import say
 
-FIGURES = (("T1", "t1"), ("ts", "ts"), ("tr", "tr"), ("H", "h"))
+EVERY = 60.0  # seconds between two signs of life where nobody watches
 
 
 class Display:
@@ -32,16 +37,20 @@ class Display:
         self._running: list[tuple[Job, float]] = []
         self._began = time.monotonic()
         self._live: Live | None = None
+        self._ended = threading.Event()
 
-    def __enter__(self) -> Display:
+    def __enter__(self) -> Show:
         if self._there:
             self.console.print(f"{self._there} of {self.total} cells are in {self.out} already.")
         if self.console.is_terminal and self._there < self.total:
             self._live = Live(get_renderable=self._view, console=self.console, refresh_per_second=2, transient=True)
             self._live.start()
-        return self
+        if self._live is None:
+            threading.Thread(target=self._give_signs, daemon=True).start()
+        return self.show
 
-    def __exit__(self, kind, *_) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._ended.set()
         if self._live is not None:
             self._live.stop()
         if kind is not None:
@@ -61,7 +70,14 @@ class Display:
             self.records[key_of(record)] = record
             self.failures += record.status == "failed"
             if self._live is None:
-                self.console.print(f"[{len(self.records)}/{self.total}] {_line(record)}")
+                self.console.print(f"[{len(self.records)}/{self.total}] {in_a_line(record)}")
+
+    def _give_signs(self) -> None:
+        while not self._ended.wait(EVERY):
+            now = time.monotonic()
+            under_way = ", ".join(f"{job.dataset} {job.name} ({now - began:.0f} s)" for job, began in self._running)
+            done = f"[{len(self.records)}/{self.total}] after {now - self._began:.0f} s"
+            say(f"{done}; under way: {under_way or 'nothing'}")
 
     def _view(self) -> Group:
         now = time.monotonic()
@@ -74,7 +90,7 @@ class Display:
     def _table(self, dataset: str) -> Table:
         table = Table(box=None, pad_edge=False, header_style="bold")
         table.add_column(dataset)
-        for title in (*(title for title, _ in FIGURES), "seeds", "seconds"):
+        for title in (*TITLES.values(), "seeds", "seconds"):
             table.add_column(title, justify="right")
         rows: dict[str, list[Record]] = {}
         for job in self.plans[dataset]:
@@ -86,7 +102,7 @@ class Display:
             failed = sum(r.status == "failed" for r in records)
             state = str(seeds or "") + (f" ({failed} failed)" if failed else "")
             seconds = sum(r.seconds or 0.0 for r in records) / len(records) if records else None
-            figures = [_mean(records, name) for _, name in FIGURES]
+            figures = [_mean(records, name) for name in TITLES]
             table.add_row(title, *figures, state, "" if seconds is None else f"{seconds:.1f}")
         return table
 
@@ -94,17 +110,3 @@ class Display:
 def _mean(records: list[Record], name: str) -> str:
     values = [value for r in records if (value := getattr(r, name)) is not None]
     return f"{sum(values) / len(values):.1f}" if values else ""
-
-
-def _line(record: Record) -> str:
-    method = f"{record.method} {in_words(record.variant)}".rstrip()
-    what = f"{record.dataset} {method} {record.setting} seed {record.seed}:"
-    if record.status == "failed":
-        return f"{what} failed: {record.error}"
-    found = ((title, getattr(record, name)) for title, name in FIGURES)
-    figures = "  ".join(f"{title} {value:.1f}" for title, value in found if value is not None)
-    if record.seen_unseen is not None and record.seen_unseen.calibrated is not None:
-        figures += f"  H calibrated {record.seen_unseen.calibrated.h:.1f}"
-    if record.collapsed:
-        figures += "  collapsed, or hardly trained"
-    return f"{what} {figures}  ({record.seconds:.1f} s, {record.peak_mib} MiB)"

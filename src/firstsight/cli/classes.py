@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from firstsight.terminal import counted, say
+
 app = typer.Typer(no_args_is_help=True)
 Model = Annotated[Path, typer.Argument(help="A model folder.")]
 
@@ -18,26 +20,21 @@ def list_classes(
     json: Annotated[bool, typer.Option("--json", help="As JSON, with the descriptions.")] = False,
 ) -> None:
     """Show every class of a model and whether training had samples of it."""
-    from firstsight.models import load_saved
+    from firstsight.recognition import Recognizer
 
-    saved = load_saved(model)
-    found, names = saved.model, saved.facts.get("attributes") or []
-    seen = (found.seen_code_ >= 0).tolist()
+    found = Recognizer.load(model)
+    table = found.classes
     if json:
         import json as writer
 
-        rows = zip(found.classes_.tolist(), seen, found.descriptions_.tolist(), strict=True)
-        entries = [{"class": label, "seen": known, "description": numbers} for label, known, numbers in rows]
+        described = found.descriptions
+        rows = zip(table["class"], table["seen"], described.to_numpy().tolist(), strict=True)
+        entries = [{"class": label, "seen": seen, "description": numbers} for label, seen, numbers in rows]
+        names = [str(name) for name in getattr(found.model, "attribute_names_in_", [])]
         text = writer.dumps({"attributes": names, "classes": entries}, ensure_ascii=False, indent=1) + "\n"
     else:
-        import csv
-        import io
-
-        out = io.StringIO()
-        writer_ = csv.writer(out, lineterminator="\n")
-        writer_.writerow(["class", "seen"])
-        writer_.writerows(zip(found.classes_.tolist(), ("yes" if s else "no" for s in seen), strict=True))
-        text = out.getvalue()
+        words = table.assign(seen=table["seen"].map({True: "yes", False: "no"}))
+        text = words.to_csv(index=False, lineterminator="\n")
     sys.stdout.write(text)
 
 
@@ -48,18 +45,16 @@ def add(
     replace: Annotated[bool, typer.Option("--replace", help="Change the description of classes that exist.")] = False,
 ) -> None:
     """Add classes to a model, or change them with --replace; the model is not retrained."""
-    from firstsight.cli.embed import say
     from firstsight.data import read_descriptions
-    from firstsight.models import add_classes, load_saved, save
-    from firstsight.models.class_table import align_attributes
+    from firstsight.recognition import Recognizer
 
-    saved = load_saved(model)
-    descriptions = align_attributes(read_descriptions(table), saved.facts.get("attributes"))
-    changed = add_classes(saved.model, descriptions, replace)
-    save(changed, model, saved.facts, saved.calibration)
-    new = len(changed.classes_) - len(saved.model.classes_)
-    also = f", {len(descriptions) - new} changed" if len(descriptions) > new else ""
-    say(f"{new} classes added{also}; the model in {model} knows {len(changed.classes_)}.")
+    described = read_descriptions(table)
+    with Recognizer.changing(model) as changed:
+        before = len(changed.classes)
+        changed.add_classes(described, replace)
+    new = len(changed.classes) - before
+    also = f", {len(described) - new} changed" if len(described) > new else ""
+    say(f"{counted(new, 'class')} added{also}; the model in {model} knows {len(changed.classes)}.")
 
 
 @app.command("remove")
@@ -68,12 +63,10 @@ def remove(
     names: Annotated[list[str], typer.Argument(help="The classes to remove, seen or unseen.")],
 ) -> None:
     """Remove classes from a model: it never answers with them again, until they are added back."""
-    from firstsight.cli.embed import say
-    from firstsight.models import load_saved, remove_classes, save
-    from firstsight.models.class_table import as_labels
+    from firstsight.recognition import Recognizer
 
-    saved = load_saved(model)
-    changed = remove_classes(saved.model, as_labels(saved.model, names))
-    save(changed, model, saved.facts, saved.calibration)
-    gone = len(saved.model.classes_) - len(changed.classes_)
-    say(f"{gone} classes removed; the model in {model} knows {len(changed.classes_)}.")
+    with Recognizer.changing(model) as changed:
+        before = len(changed.classes)
+        changed.remove_classes(names)
+    gone = before - len(changed.classes)
+    say(f"{counted(gone, 'class')} removed; the model in {model} knows {len(changed.classes)}.")

@@ -67,10 +67,10 @@ def make(
 
     Anybody's zero-shot code reads att_splits.mat and the feature file; so do `firstsight fit` and `evaluate`.
     """
-    from firstsight.cli.embed import say
     from firstsight.data import read_descriptions
     from firstsight.data.feature_files import read_feature_file
     from firstsight.data.proposed_splits import propose_splits, write_xlsa17
+    from firstsight.terminal import say
 
     found = read_feature_file(samples)
     if found.labels is None:

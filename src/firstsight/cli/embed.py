@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from firstsight.errors import BadInput
-
-if TYPE_CHECKING:
-    from firstsight.data.feature_files import FeatureFile
+from firstsight.terminal import counted, say
 
 DEFAULT_BACKBONE = "microsoft/resnet-101"
-SKIPPED_SHOWN = 20
 
 BackboneOption = Annotated[
     str,
@@ -41,75 +34,10 @@ def embed(
     A run that is killed goes on where it was, and pictures that this backbone has looked at before take no
     time: features are kept by the content of the picture, in $FIRSTSIGHT_CACHE or the user's cache folder.
     """
-    from firstsight.data.feature_files import write_feature_file
+    from firstsight.encoders.embedding import embed
 
-    if out.suffix != ".npz":
-        raise BadInput(f"The file must end in .npz, but is called {out.name!r}; rename it.")
-    content = embed_folder(folder, backbone, batch_size, runtime)
-    write_feature_file(out, content)
-    rows, dim = content.features.shape
-    classes = "no labels" if content.labels is None else f"{len(set(content.labels))} classes"
-    say(f"{rows} pictures, {dim} features each, {classes}; {_skipped(content)}; saved to {out}.")
-
-
-def embed_folder(folder: Path, backbone: str, batch_size: int, runtime: str, labelled: bool = True) -> FeatureFile:
-    """Features of a folder's pictures, named by their path within it; what is skipped is told on the screen."""
-    from firstsight.data.feature_files import FeatureFile
-    from firstsight.encoders import PictureEncoder, find_pictures
-
-    paths, classes = find_pictures(folder)
-    encoder = PictureEncoder(backbone, batch_size=batch_size, runtime=runtime)
-    with _bar(f"Pictures in {folder.name or folder}", len(paths)) as show:
-        encoded = encoder.encode(paths, progress=show)
-    root = folder if folder.is_dir() else folder.parent
-    skipped = [(_within(name, root), reason) for name, reason in encoded.skipped]
-    for name, reason in skipped[:SKIPPED_SHOWN]:
-        say(f"skipped {name}: {reason}.")
-    if len(skipped) > SKIPPED_SHOWN:
-        say(f"skipped {len(skipped) - SKIPPED_SHOWN} more.")
-    if not encoded.files:
-        raise BadInput(
-            f"None of the {len(paths)} pictures in {folder} could be read (for {skipped[0][0]}: {skipped[0][1]}); "
-            "check them."
-        )
-    return FeatureFile(
-        features=encoded.features,
-        names=[_within(name, root) for name in encoded.files],
-        labels=[classes[row] for row in encoded.rows] if classes is not None and labelled else None,
-        backbone=encoder.facts,
-        skipped=skipped,
-    )
-
-
-def say(message: str) -> None:
-    """One line for a person, apart from a command's output."""
-    from rich.console import Console
-
-    Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(message)
-
-
-@contextmanager
-def _bar(description: str, total: int) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar with the time left, spinning while the model is loaded; nothing where nobody watches.
-
-    The methods' own bar would do, but importing the methods takes longer than a second run of `embed`.
-    """
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(escape(description), total=total)
-        yield lambda done, total: bar.update(task, completed=done)
-
-
-def _within(path: str, root: Path) -> str:
-    return Path(path).relative_to(root).as_posix()
-
-
-def _skipped(content: FeatureFile) -> str:
-    return f"{len(content.skipped)} skipped" if content.skipped else "none skipped"
+    made = embed(folder, backbone=backbone, out=out, batch_size=batch_size, runtime=runtime, verbose=True)
+    rows, dim = made.features.shape
+    classes = "no labels" if made.labels is None else counted(len(set(made.labels)), "class")
+    skipped = f"{len(made.skipped)} skipped" if made.skipped else "none skipped"
+    say(f"{counted(rows, 'picture')}, {counted(dim, 'feature')} each, {classes}; {skipped}; saved to {out}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,8 +16,13 @@ from firstsight.cli.options import (
     Set,
     Setting,
     make_estimator,
+    settings_of,
     write_json,
 )
+
+if TYPE_CHECKING:
+    from firstsight.data import ZeroShotDataset
+    from firstsight.evaluation import Result
 
 
 def evaluate(
@@ -31,35 +36,42 @@ def evaluate(
     json: Annotated[Path | None, typer.Option(help="Write the result to this file, too.")] = None,
 ) -> None:
     """Fit a method on the training rows and print T1, ts, tr and H: mean per-class accuracies in percent."""
-    from rich.console import Console
-
     from firstsight.data import load_dataset
-    from firstsight.evaluation import SETTINGS, percent
     from firstsight.evaluation import evaluate as run
-    from firstsight.methods import word_of
 
     estimator = make_estimator(method, set, seed, preset=preset)
     dataset = load_dataset(data, features)
-    result = run(estimator, dataset, SETTINGS if setting == Setting.both else (setting.value,))
+    result = run(estimator, dataset, settings_of(setting))
+    record = _record(result, dataset, seed)
+    _show(record, method)
+    if json is not None:
+        write_json(json, record)
+
+
+def _record(result: Result, dataset: ZeroShotDataset, seed: int) -> dict[str, Any]:
+    from firstsight.evaluation import TITLES, percent
+    from firstsight.methods import word_of
+
     fitted = next(iter(result.models.values()))
-    record = {
-        "method": word_of(type(estimator)),
+    return {
+        "method": word_of(type(fitted)),
         "dataset": dataset.name,
-        **{name: percent(getattr(result, name)) for name in ("t1", "ts", "tr", "h")},
+        **{name: percent(getattr(result, name)) for name in TITLES},
         "seconds": round(result.seconds, 2),
-        "parameters": fitted.plain_parameters(),
+        "parameters": fitted.resolved_parameters(),
         "seed": seed,
         "split": dataset.split_hash,
         "extra_supervision": fitted.extra_supervision,
     }
-    figures = "  ".join(
-        f"{title} {record[name]:.1f}"
-        for title, name in (("T1", "t1"), ("ts", "ts"), ("tr", "tr"), ("H", "h"))
-        if record[name] is not None
-    )
+
+
+def _show(record: dict[str, Any], method: str) -> None:
+    from rich.console import Console
+
+    from firstsight.evaluation import TITLES
+
+    figures = "  ".join(f"{title} {record[name]:.1f}" for name, title in TITLES.items() if record[name] is not None)
     console = Console(soft_wrap=True, highlight=False, markup=False)
-    console.print(f"{dataset.name}  {method}  seed {seed}  {figures}  ({result.seconds:.0f} s)")
-    if fitted.extra_supervision:
-        console.print(f"extra supervision: {fitted.extra_supervision}")
-    if json is not None:
-        write_json(json, record)
+    console.print(f"{record['dataset']}  {method}  seed {record['seed']}  {figures}  ({record['seconds']:.0f} s)")
+    if record["extra_supervision"]:
+        console.print(f"extra supervision: {record['extra_supervision']}")

@@ -7,20 +7,31 @@ from typing import Annotated
 
 import typer
 
+from firstsight.terminal import counted, say
+
 
 def export(
     model: Annotated[Path, typer.Argument(help="A model folder.")],
     onnx: Annotated[Path, typer.Option(help="The .onnx file to write.")],
+    confidence: Annotated[
+        bool, typer.Option("--confidence", help="A second output, `confidence`; needs a calibrated model.")
+    ] = False,
+    with_backbone: Annotated[
+        bool, typer.Option("--with-backbone", help="The backbone in front, in the same file: pictures in, scores out.")
+    ] = False,
+    backbone: Annotated[
+        str | None,
+        typer.Option(metavar="NAME_OR_PATH", help="Where the model's backbone is, if not where its name says."),
+    ] = None,
 ) -> None:
     """Write a model for ONNX Runtime: inputs `features` and `descriptions`, output `scores`, higher is better.
 
     Descriptions are an input, so new classes need no new export. The file's metadata hold the model's own classes
     and descriptions.
     """
-    from firstsight.cli.embed import say
-    from firstsight.models import load_saved
-    from firstsight.models.onnx_export import export_onnx
+    from firstsight.recognition import Recognizer
 
-    saved = load_saved(model)
-    export_onnx(saved.model, onnx, saved.facts.get("attributes"))
-    say(f"{type(saved.model).__name__} with {len(saved.model.classes_)} classes written to {onnx}.")
+    loaded = Recognizer.load(model, backbone)
+    loaded.export_onnx(onnx, confidence=confidence, backbone=with_backbone)
+    classes = counted(len(loaded.model.classes_), "class")
+    say(f"{type(loaded.model).__name__} with {classes} written to {onnx}.")

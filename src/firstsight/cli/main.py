@@ -26,6 +26,7 @@ from firstsight.cli import (
     tune,
 )
 from firstsight.errors import FirstsightError
+from firstsight.terminal import set_volume, shown_on_screen
 
 
 class Interrupted(Exception):
@@ -65,7 +66,12 @@ app.command("report")(report.report)
 
 
 @app.callback(invoke_without_command=True)
-def options(version: bool = typer.Option(False, "--version", help="Show the version and stop.")) -> None:
+def options(
+    version: bool = typer.Option(False, "--version", help="Show the version and stop."),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="Say only what went wrong; no progress bars."),
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="Say everything."),
+) -> None:
+    set_volume(quiet, verbose)
     if version:
         import firstsight
 
@@ -78,7 +84,8 @@ def main() -> None:
     of_python = warnings.formatwarning
     warnings.formatwarning = _warning
     try:
-        app()
+        with shown_on_screen():
+            app()
     except FirstsightError as error:
         _say(str(error))
         sys.exit(2)

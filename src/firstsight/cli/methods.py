@@ -77,7 +77,8 @@ def _show_one(row: dict[str, Any]) -> None:
     for column in ("parameter", "default", "`firstsight tune` tries"):
         table.add_column(column)
     for parameter, default in row["parameters"].items():
-        tried = ", ".join(f"{value:g}" for value in row["grid"].get(parameter, []))
+        values = row["grid"].get(parameter, [])
+        tried = ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
         table.add_row(parameter, repr(default), tried)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     text = inspect.getdoc(all_methods()[row["name"]]) or ""

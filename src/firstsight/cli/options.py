@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from firstsight.errors import BadInput, UnknownName
+from firstsight.errors import BadInput
 
 Data = Annotated[
     str,
@@ -42,41 +42,37 @@ class Setting(StrEnum):
     both = "both"
 
 
-def make_estimator(method: str, assignments: list[str] | None, seed: int | None = None, **more: Any):
+def make_estimator(method: str, assignments: list[str] | None, seed: int | None = None, **more: Any) -> Any:
     """An unfitted estimator from a method's name and `name=value` words.
 
-    `more` are values that this command supplies, passed on if the method knows such a parameter (None: not
-    given); a seed, a checkpoint or a progress bar is not something that every method has.
+    `more` are values that this command supplies, passed on if the method knows such a parameter (None: not given).
     """
-    from firstsight.methods import find_method
+    from firstsight.methods import find_method, make
 
-    cls = find_method(method)
-    known = cls._get_param_names()
-    parameters: dict[str, Any] = {}
-    for word in assignments or []:
-        name, equals, value = word.partition("=")
-        if not equals:
-            raise BadInput(f"--set {word!r} must have the form NAME=VALUE, for example --set {known[0]}=…")
-        if name in BY_OPTION:
-            raise BadInput(f"--set {name} is not possible, because {BY_OPTION[name]} sets it; use that.")
-        if name not in known:
-            raise UnknownName(f"parameter of {method}", name, known)
-        parameters[name] = _value(value)
+    find_method(method)  # an unknown name is told before anything else
+    parameters = read_assignments(assignments)
     preset = more.pop("preset", None)
     if preset is not None:
-        if "preset" not in known:
-            raise BadInput(f"--preset belongs to the paper's own methods; {method} has no presets: leave it out.")
         parameters["preset"] = preset
-    supplied = {"random_state": seed, "verbose": True, **more}
-    for name, value in supplied.items():
-        if name in known and value is not None:
-            parameters.setdefault(name, value)
-    estimator = cls(**parameters)
-    try:
-        estimator._validate_params()
-    except ValueError as error:  # scikit-learn's own sentence: which parameter, what is allowed, what came
-        raise BadInput(str(error)) from error
-    return estimator
+    return make(method, {"random_state": seed, "verbose": True, **more}, **parameters)
+
+
+def read_assignments(words: list[str] | None) -> dict[str, Any]:
+    """`NAME=VALUE` words as parameters, for a method that is not known yet."""
+    found: dict[str, Any] = {}
+    for word in words or []:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise BadInput(f"--set {word!r} must have the form NAME=VALUE, for example --set penalty=0.1")
+        if name in BY_OPTION:
+            raise BadInput(f"--set {name} is not possible, because {BY_OPTION[name]} sets it; use that.")
+        found[name] = _value(value)
+    return found
+
+
+def settings_of(setting: Setting) -> tuple[str, ...]:
+    """The settings that a word asks for."""
+    return ("zsl", "gzsl") if setting == Setting.both else (setting.value,)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -2,131 +2,142 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firstsight.cli.rows import encode_pictures, is_feature_file, read_rows
 from firstsight.errors import BadInput
+from firstsight.terminal import say
 
 if TYPE_CHECKING:
     from firstsight.recognition import Answers
 
+Inputs = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="PICTURES_OR_FEATURES",
+        help="A folder of pictures, pictures, or a feature file: .npy, .npz (key: features), .csv or .parquet.",
+    ),
+]
+Classes = Annotated[
+    str, typer.Option(help="all, seen, unseen, names with commas between them, or a table of new classes (.csv).")
+]
+Top = Annotated[int, typer.Option(min=1, help="How many classes to rank per row.")]
+Csv = Annotated[Path | None, typer.Option(help="Write row (or file) and class here instead of to the screen.")]
+Json = Annotated[Path | None, typer.Option(help="Write ranked classes with confidence and score here.")]
+NoneOfThese = Annotated[
+    bool, typer.Option("--none-of-these", help="Answer so where no candidate fits; needs a calibrated model.")
+]
+RejectShare = Annotated[
+    float, typer.Option(min=0, max=0.99, help="The share of rows of known classes that --none-of-these may lose.")
+]
+ShiftSeen = Annotated[
+    bool,
+    typer.Option(
+        "--shift-seen", help="Take the calibration's constant off seen classes; this changes answers, on purpose."
+    ),
+]
+Why = Annotated[bool, typer.Option("--why", help="Tell which attributes speak for and against each answer.")]
+Backbone = Annotated[
+    str | None,
+    typer.Option(metavar="NAME_OR_PATH", help="Where the model's backbone is, if not where its name says."),
+]
+
 
 def predict(
     model: Annotated[Path, typer.Argument(help="A model folder.")],
-    inputs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="PICTURES_OR_FEATURES",
-            help="A folder of pictures, pictures, or a feature file: .npy, .npz (key: features), .csv or .parquet.",
-        ),
-    ],
-    classes: Annotated[
-        str,
-        typer.Option(help="all, seen, unseen, names with commas between them, or a table of new classes (.csv)."),
-    ] = "all",
-    top: Annotated[int, typer.Option(min=1, help="How many classes to rank per row in the JSON file.")] = 1,
-    csv: Annotated[
-        Path | None, typer.Option(help="Write row (or file) and class here instead of to the screen.")
-    ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write ranked classes with confidence and score here.")] = None,
-    none_of_these: Annotated[
-        bool, typer.Option("--none-of-these", help="Answer so where no candidate fits; needs a calibrated model.")
-    ] = False,
-    reject_share: Annotated[
-        float,
-        typer.Option(min=0, max=0.99, help="The share of rows of known classes that --none-of-these may lose."),
-    ] = 0.05,
-    shift_seen: Annotated[
-        bool,
-        typer.Option(
-            "--shift-seen", help="Take the calibration's constant off seen classes; this changes answers, on purpose."
-        ),
-    ] = False,
-    why: Annotated[
-        bool, typer.Option("--why", help="Tell which attributes speak for and against each answer.")
-    ] = False,
-    backbone: Annotated[
-        str | None,
-        typer.Option(metavar="NAME_OR_PATH", help="Where the model's backbone is, if not where its name says."),
-    ] = None,
+    inputs: Inputs,
+    classes: Classes = "all",
+    top: Top = 1,
+    csv: Csv = None,
+    json: Json = None,
+    none_of_these: NoneOfThese = False,
+    reject_share: RejectShare = 0.05,
+    shift_seen: ShiftSeen = False,
+    why: Why = False,
+    backbone: Backbone = None,
 ) -> None:
-    """Name every picture, or every row of a feature file: one line each, with its class and its confidence."""
-    from firstsight.cli.embed import say
-    from firstsight.cli.options import write_json
-    from firstsight.files import write_atomically
-    from firstsight.models import load_saved
-    from firstsight.recognition import answer
-    from firstsight.recognition.answers import NO_CALIBRATION
-    from firstsight.terminal import progress
+    """Name every picture, or every row of a feature file: one line each, with its class and its confidence.
 
-    saved = load_saved(model)
-    candidates = choose_classes(saved.model, classes, saved.facts.get("attributes"))
-    pictures = not is_feature_file(inputs)
-    X, names = (
-        encode_pictures(saved, model, inputs, backbone) if pictures else read_rows(saved, model, inputs[0], backbone)
-    )
-    with progress("Reasons", len(X), why) as show:
-        answers = answer(
-            saved,
-            X,
-            candidates,
+    With --top, one line per class, ranked. Pictures in sub-folders named like classes are counted right or wrong.
+    """
+    from firstsight.recognition import Recognizer
+    from firstsight.recognition.inputs import is_feature_file
+
+    recognise = Recognizer.load(model, backbone)
+    if backbone is not None and any(map(is_feature_file, inputs)):
+        raise BadInput(f"--backbone is for pictures, but {inputs[0]} holds features; leave it out.")
+    with _bars() as show:
+        answers = recognise(
+            inputs,
             top,
+            classes=_candidates(classes),
             reject_share=reject_share if none_of_these else None,
             shift_seen=shift_seen,
             why=why,
-            progress=lambda done, total: show(done, ""),
+            progress=show,
         )
+    _write(answers, csv, json, ranked=top > 1)
+    if (score := answers.score()) is not None:
+        say(str(score))
+
+
+def _candidates(words: str) -> str | list[str]:
+    """What a Recognizer takes, from what a person wrote."""
+    if words in ("all", "seen", "unseen") or words.endswith((".csv", ".parquet")):
+        return words
+    return [name.strip() for name in words.split(",")]
+
+
+@contextmanager
+def _bars() -> Iterator[Callable[[int, int], None]]:
+    """A bar for pictures and, when counting starts anew, another one for reasons."""
+    from firstsight.terminal import progress
+
+    with ExitStack() as stack:
+        bar, last = None, 0
+
+        def show(done: int, total: int) -> None:
+            nonlocal bar, last
+            if bar is None or done < last:
+                stack.close()
+                bar = stack.enter_context(progress("Pictures" if bar is None else "Reasons", total))
+            bar(done, "")
+            last = done
+
+        yield show
+
+
+def _write(answers: Answers, csv: Path | None, json: Path | None, ranked: bool) -> None:
+    from firstsight.cli.options import write_json
+    from firstsight.encoders.embedding import tell_skipped
+    from firstsight.files import write_atomically
+    from firstsight.recognition.answers import NO_CALIBRATION
+
+    tell_skipped(list(answers.skipped))
+    if answers.skipped:
+        say(f"{len(answers.skipped)} of {len(answers) + len(answers.skipped)} pictures were skipped.")
     if json is not None:
-        if saved.calibration is None:
+        if answers.confidence is None:
             say(f"note: {NO_CALIBRATION}.")
-        entries = answers.as_json(names)
-        if not pictures:  # a row may be a number
-            entries = [{"row": name, **entry} for name, entry in zip(names, entries, strict=True)]
-        write_json(json, entries)
-    text = _as_csv("file" if pictures else "row", names, answers)
+        write_json(json, answers.as_json())
+    text = _as_csv(answers, ranked and json is None)
     if csv is not None:
         write_atomically(csv, text)
     elif json is None:
         sys.stdout.write(text)
 
 
-def choose_classes(model, words: str, attributes: list[str] | None = None):
-    """What `predict(classes=…)` takes, from what a person wrote."""
-    if words in ("all", "seen", "unseen"):
-        chosen = {"all": None, "seen": model.seen_classes_, "unseen": model.unseen_classes_}[words]
-        if chosen is not None and len(chosen) == 0:
-            raise BadInput(f"This model has no {words} classes; leave --classes out or name some.")
-        return chosen
-    if words.endswith((".csv", ".parquet")):
-        from firstsight.data import read_descriptions
-        from firstsight.models.class_table import align_attributes, as_labels
+def _as_csv(answers: Answers, ranked: bool) -> str:
+    from firstsight.files import csv_text
 
-        table = read_descriptions(words)
-        if table.shape[1] == model.descriptions_.shape[1]:
-            table = align_attributes(table, attributes)  # a wrong number of attributes has a sentence of its own
-        return table.set_axis(as_labels(model, table.index), axis="index")
-    names = [name.strip() for name in words.split(",")]
-    return [int(n) for n in names] if model.classes_.dtype.kind in "iu" and all(n.isdigit() for n in names) else names
-
-
-def _as_csv(key: str, names: list, answers: Answers) -> str:
-    """One line per row: its name, its class, and what else is known."""
-    columns = [key, "class"]
-    columns += ["confidence"] * (answers.confidence is not None) + ["for", "against"] * (answers.why is not None)
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    for name, entry in zip(names, answers.as_json(names), strict=True):
-        line = [name, entry["class"]]
-        if answers.confidence is not None:
-            line.append("" if entry["confidence"] is None else f"{entry['confidence']:.4f}")
-        if answers.why is not None:
-            line += ["; ".join(one["attribute"] for one in entry["why"][side]) for side in ("for", "against")]
-        writer.writerow(line)
-    return out.getvalue()
+    table = answers.ranked() if ranked else answers.to_frame().drop(columns="rejected", errors="ignore")
+    if "confidence" in table:
+        table["confidence"] = ["" if one is None or one != one else f"{one:.4f}" for one in table["confidence"]]
+    for column in {"row", "file", "class", "for", "against"} & set(table.columns):
+        table[column] = [csv_text(cell) if isinstance(cell, str) else cell for cell in table[column]]
+    return table.to_csv(index=False, lineterminator="\n")

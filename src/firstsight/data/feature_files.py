@@ -62,6 +62,8 @@ def read_feature_file(path: str | Path) -> FeatureFile:
         return FeatureFile(features, names, tables.read_classes_of_samples(path))
     found = npz.read_arrays(path, ("labels", "backbone", "skipped"))
     labels = found.get("labels")
+    if labels is not None and labels.dtype.kind in "iu":
+        labels = None  # the codes of a whole data set, whose features will do as well
     if labels is not None and (labels.shape != (len(features),) or labels.dtype.kind != "U"):
         raise BadInput(f"`labels` in {path} must be one class name per row of features; write the file again.")
     try:

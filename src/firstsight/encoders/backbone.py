@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -76,7 +76,8 @@ class Backbone:
                     if found is None:  # no pooling layer: a transformer's first token stands for the picture
                         found = out.last_hidden_state
                         found = found[:, 0] if found.ndim == 3 else found.mean(dim=(2, 3))
-                return found.flatten(1)
+                flat: torch.Tensor = found.flatten(1)
+                return flat
 
         return Pooled().eval()
 
@@ -92,7 +93,7 @@ class Backbone:
 
 
 @contextmanager
-def transformers_quietly(folder: Path, what: str):
+def transformers_quietly(folder: Path, what: str) -> Iterator[Any]:
     """transformers without progress bars; whatever it cannot load becomes one sentence."""
     try:
         import transformers
@@ -100,10 +101,10 @@ def transformers_quietly(folder: Path, what: str):
         raise BadInput(
             "Encoding pictures needs transformers, which is not installed; pip install 'firstsight[images]'."
         ) from error
-    level = transformers.utils.logging.get_verbosity()
-    transformers.utils.logging.set_verbosity_error()
-    bars = transformers.utils.logging.is_progress_bar_enabled()
-    transformers.utils.logging.disable_progress_bar()
+    log: Any = transformers.utils.logging
+    level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity_error()
+    log.disable_progress_bar()
     try:
         yield transformers
     except Exception as error:  # configuration, weights and processors each fail in their own types
@@ -112,6 +113,6 @@ def transformers_quietly(folder: Path, what: str):
             f"{folder} could not be loaded as {what} ({reason}); restore it, or give another folder or name."
         ) from error
     finally:
-        transformers.utils.logging.set_verbosity(level)
+        log.set_verbosity(level)
         if bars:
-            transformers.utils.logging.enable_progress_bar()
+            log.enable_progress_bar()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import warnings
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,20 +16,23 @@ from PIL import Image
 
 from firstsight.encoders.backbone import DEFAULT, Backbone
 from firstsight.encoders.cache import FeatureCache
-from firstsight.encoders.decoding import Undecodable, decode_picture
-from firstsight.encoders.runtimes import Run, check_runtime, open_runtime
+from firstsight.encoders.decoding import InMemory, Undecodable, check_in_memory, decoded, quiet_pillow
+from firstsight.encoders.folders import name_as_text, open_regular
+from firstsight.encoders.runtimes import Announce, Run, check_runtime, open_runtime
 from firstsight.errors import BadInput, FirstsightError
 from firstsight.files import cache_folder
 
-Progress = Callable[[int, int], None]  # pictures done, pictures in all
+Source = str | os.PathLike[str] | Image.Image | np.ndarray
+Progress = Callable[[int, int], object]  # pictures done, pictures in all
+FILE_LIMIT = 2**29  # bytes; what is larger is no picture
 
 
 @dataclass(frozen=True)
 class Encoded:
     """What encoding gave: a row per picture that could be read, in the order in which they were given.
 
-    features (n, d) float32; files: the path of each row as it was given; rows: its place among the given ones;
-    skipped: path and reason of every picture without a row; cached: how many rows needed no computing.
+    features (n, d) float32; files: the name of each row as text (`name_as_text`); rows: its place among the given
+    ones; skipped: name and reason of every picture without a row; cached: how many rows needed no computing.
     """
 
     features: np.ndarray
@@ -50,7 +53,7 @@ class _Picture:
 
 
 class PictureEncoder:
-    """Encodes picture files with a vision model.
+    """Encodes pictures with a vision model, which is loaded once and kept. Threads may share an encoder.
 
     Parameters
     ----------
@@ -76,6 +79,7 @@ class PictureEncoder:
         self._running = ""  # the runtime that was taken
         self._stores: dict[str, FeatureCache] = {}  # by runtime: their features agree, but not to the last bit
         self._dim: int | None = None
+        self._lock = threading.RLock()
 
     @property
     def backbone(self) -> str:
@@ -102,82 +106,85 @@ class PictureEncoder:
         """What a model must remember of its backbone: name, fingerprint and dim."""
         return {"name": self.backbone, "fingerprint": self.fingerprint, "dim": self.dim}
 
-    def encode(self, pictures: Sequence[str | Path], progress: Progress | None = None) -> Encoded:
-        """Features of picture files; `progress(done, total)` is called after every picture.
+    def encode(
+        self,
+        pictures: Sequence[Source],
+        progress: Progress | None = None,
+        *,
+        root: str | Path | None = None,
+        announce: Announce | None = None,
+    ) -> Encoded:
+        """Features of pictures: files by their path, PIL pictures, or arrays of uint8 (h, w), (h, w, 3) or (h, w, 4).
 
         Files are read and decoded in threads while the model works. What cannot be read is left out and told
         in `skipped`. A run that is killed goes on where it was, because the cache is written on the way.
+        `progress(done, total)` is called after every picture, `announce(sentence)` before a step that takes long.
+        Files are named by their path, or by its part below `root`; pictures in memory by their number.
         """
-        paths = [Path(picture) for picture in pictures]
-        features: dict[int, np.ndarray] = {}
-        skipped: list[tuple[str, str]] = []
-        waiting: list[tuple[int, bytes, np.ndarray]] = []
-        cached = done = 0
-        stores = self._open_stores()
+        sources = [_checked(place, picture) for place, picture in enumerate(pictures)]
+        job = _Job(self, sources, progress, announce)
+        with quiet_pillow:
+            try:
+                job.run()
+            finally:
+                for store in self._stores.values():
+                    store.flush()
+        names = [_name(place, source, root) for place, source in enumerate(sources)]
+        rows = sorted(job.features)
+        matrix = np.stack([job.features[row] for row in rows]) if rows else np.empty((0, self.dim), dtype=np.float32)
+        return Encoded(
+            matrix.astype(np.float32, copy=False),
+            [names[row] for row in rows],
+            [(names[place], reason) for place, reason in job.skipped],
+            rows,
+            job.cached,
+        )
 
-        def compute() -> None:
-            if self._run is None:
-                self._start(waiting[0][2], len(paths) - len(features))
-            rows = self._encode_batch([pixels for _, _, pixels in waiting])
-            for (place, key, _), row in zip(waiting, rows, strict=True):
-                features[place] = row
-                if self.cache:
-                    stores[self._running].put(key, row)
-            waiting.clear()
+    def encode_images(self, pictures: Sequence[Source]) -> np.ndarray:
+        """Features (n, d) float32, a row for every picture; the first that cannot be read is refused.
 
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # we have a limit of our own
-                warnings.filterwarnings("ignore", module="PIL")  # it goes on about EXIF it cannot read
-                for place, picture in self._read_ahead(paths):
-                    if picture.reason:
-                        skipped.append((str(paths[place]), picture.reason))
-                    elif picture.features is not None:
-                        features[place] = picture.features
-                        cached += 1
-                    elif picture.pixels is not None:
-                        waiting.append((place, picture.key, picture.pixels))
-                        if len(waiting) == self.batch_size:
-                            compute()
-                    done += 1
-                    if progress is not None:
-                        progress(done - len(waiting), len(paths))
-                if waiting:
-                    compute()
-                    if progress is not None:
-                        progress(done, len(paths))
-        finally:
-            for store in stores.values():
-                store.flush()
-        rows = sorted(features)
-        matrix = np.stack([features[row] for row in rows]) if rows else np.empty((0, self.dim), dtype=np.float32)
-        return Encoded(matrix.astype(np.float32, copy=False), [str(paths[row]) for row in rows], skipped, rows, cached)
+        Takes what `encode` takes, and threads may call it together. A PIL picture gives the features of the file that
+        it was opened from; only a JPEG file above 16 megapixels is reduced in another way than a picture in memory.
+        """
+        encoded = self.encode(pictures)
+        for name, reason in encoded.skipped:
+            raise BadInput(f"{name} cannot be encoded ({reason}); leave it out or replace it.")
+        return encoded.features
 
-    def _read_ahead(self, paths: list[Path]) -> Iterator[tuple[int, _Picture]]:
+    def _read_ahead(self, sources: list[Path | InMemory]) -> Iterator[tuple[int, _Picture]]:
         """Pictures in order, read by threads that stay at most two batches ahead of the model."""
+        if len(sources) == 1:  # a thread would cost time and save none
+            yield 0, self._read(sources[0])
+            return
         threads = min(8, (os.cpu_count() or 1) + 1)
         ahead = 2 * self.batch_size
         with ThreadPoolExecutor(threads, thread_name_prefix="decode") as pool:
             under_way: deque[Future[_Picture]] = deque()
             try:
-                for place in range(len(paths)):
-                    while len(under_way) < ahead and place + len(under_way) < len(paths):
-                        under_way.append(pool.submit(self._read, paths[place + len(under_way)]))
+                for place in range(len(sources)):
+                    while len(under_way) < ahead and place + len(under_way) < len(sources):
+                        under_way.append(pool.submit(self._read, sources[place + len(under_way)]))
                     yield place, under_way.popleft().result()
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
-    def _read(self, path: Path) -> _Picture:
+    def _read(self, source: Path | InMemory) -> _Picture:
+        content: bytes | InMemory
+        key = b""
+        if isinstance(source, Path):
+            try:
+                content = _content(source)
+            except (OSError, ValueError) as error:
+                return _Picture(reason=f"cannot be opened ({getattr(error, 'strerror', None) or error})")
+            key = hashlib.sha256(content).digest()
+            for store in self._stores.values():
+                if (known := store.get(key)) is not None:
+                    return _Picture(key, features=known)
+        else:
+            content = source
         try:
-            content = path.read_bytes()
-        except OSError as error:
-            return _Picture(reason=f"cannot be opened ({error.strerror or error})")
-        key = hashlib.sha256(content).digest()
-        for store in self._stores.values():
-            if (known := store.get(key)) is not None:
-                return _Picture(key, features=known)
-        try:
-            return _Picture(key, pixels=self._backbone.prepare(decode_picture(content)))
+            with decoded(content) as picture:
+                return _Picture(key, pixels=self._backbone.prepare(picture))
         except Undecodable as error:
             return _Picture(reason=str(error))
         except FirstsightError:
@@ -194,14 +201,95 @@ class PictureEncoder:
             out[places] = self._run(np.stack([pixels[i] for i in places]))
         return out
 
-    def _start(self, example: np.ndarray, pictures: int) -> None:
-        self._running, run = open_runtime(self.runtime, self._backbone, example, pictures)
-        self._dim = self._backbone.features_of_one(run, example).shape[1]
-        self._run = run
+    def _start(self, example: np.ndarray, pictures: int, announce: Announce | None = None) -> None:
+        """Load the model, if no thread has done so before."""
+        with self._lock:
+            if self._run is not None:
+                return
+            self._running, run = open_runtime(self.runtime, self._backbone, example, pictures, announce)
+            self._dim = self._backbone.features_of_one(run, example).shape[1]
+            self._run = run
 
     def _open_stores(self) -> dict[str, FeatureCache]:
-        if self.cache and not self._stores:
-            folder = cache_folder() / "features"
-            for runtime in ("onnx", "torch") if self.runtime == "auto" else (self.runtime,):
-                self._stores[runtime] = FeatureCache(folder / f"{self.fingerprint}-{runtime}")
-        return self._stores
+        with self._lock:
+            if self.cache and not self._stores:
+                folder = cache_folder() / "features"
+                runtimes = ("onnx", "torch") if self.runtime == "auto" else (self.runtime,)
+                self._stores = {r: FeatureCache(folder / f"{self.fingerprint}-{r}") for r in runtimes}
+            return self._stores
+
+
+class _Job:
+    """One call of `encode` on its way: what is known, what waits for the model, what had to be left out."""
+
+    def __init__(
+        self,
+        encoder: PictureEncoder,
+        sources: list[Path | InMemory],
+        progress: Progress | None,
+        announce: Announce | None,
+    ):
+        self.encoder, self.sources, self.progress, self.announce = encoder, sources, progress, announce
+        self.features: dict[int, np.ndarray] = {}
+        self.skipped: list[tuple[int, str]] = []
+        self.waiting: list[tuple[int, bytes, np.ndarray]] = []
+        self.cached = 0
+
+    def run(self) -> None:
+        if any(isinstance(source, Path) for source in self.sources):
+            self.encoder._open_stores()
+        for place, picture in self.encoder._read_ahead(self.sources):
+            if picture.reason:
+                self.skipped.append((place, picture.reason))
+            elif picture.features is not None:
+                self.features[place] = picture.features
+                self.cached += 1
+            elif picture.pixels is not None:
+                self.waiting.append((place, picture.key, picture.pixels))
+                if len(self.waiting) == self.encoder.batch_size:
+                    self.compute()
+            self.show(place + 1 - len(self.waiting))
+        if self.waiting:
+            self.compute()
+            self.show(len(self.sources))
+
+    def show(self, done: int) -> None:
+        if self.progress is not None:
+            self.progress(done, len(self.sources))
+
+    def compute(self) -> None:
+        encoder = self.encoder
+        encoder._start(self.waiting[0][2], len(self.sources) - len(self.features), self.announce)
+        rows = encoder._encode_batch([pixels for _, _, pixels in self.waiting])
+        for (place, key, _), row in zip(self.waiting, rows, strict=True):
+            self.features[place] = row
+            if key and encoder.cache:
+                encoder._stores[encoder._running].put(key, row)
+        self.waiting.clear()
+
+
+def _checked(place: int, picture: Source) -> Path | InMemory:
+    """A path, or a picture in memory that could be one."""
+    if isinstance(picture, str | os.PathLike):
+        return Path(picture)
+    if isinstance(picture, Image.Image | np.ndarray):
+        if wrong := check_in_memory(picture):
+            raise BadInput(f"Picture {place} {wrong}.")
+        return picture
+    raise BadInput(
+        f"Picture {place} is of type {type(picture).__name__}; give a path, a PIL picture or an array of uint8."
+    )
+
+
+def _name(place: int, source: Path | InMemory, root: str | Path | None) -> str:
+    if not isinstance(source, Path):
+        return f"picture {place}"
+    return name_as_text(source if root is None else source.relative_to(root).as_posix())
+
+
+def _content(path: Path) -> bytes:
+    with open(open_regular(path), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > FILE_LIMIT:
+            raise ValueError(f"{size / 2**30:.1f} GiB large; the limit is {FILE_LIMIT / 2**30:g} GiB")
+        return file.read(FILE_LIMIT)

@@ -8,12 +8,13 @@ import io
 import logging
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from firstsight.encoders.backbone import Backbone
+from firstsight.encoders.cache import remove_leftovers, writing_to
 from firstsight.errors import BadInput, CannotWrite, UnknownName
 from firstsight.files import cache_folder, write_atomically
 
@@ -21,6 +22,7 @@ RUNTIMES = ("auto", "torch", "onnx")
 # Exporting a ResNet-50 takes as long as it saves on this many pictures.
 PAYS_FROM = 200
 Run = Callable[[np.ndarray], np.ndarray]  # pictures (n, 3, h, w) → features (n, d)
+Announce = Callable[[str], object]  # is told, in a sentence, what takes long now
 
 
 def check_runtime(runtime: str) -> str:
@@ -32,7 +34,9 @@ def check_runtime(runtime: str) -> str:
     return runtime
 
 
-def open_runtime(runtime: str, backbone: Backbone, example: np.ndarray, pictures: int) -> tuple[str, Run]:
+def open_runtime(
+    runtime: str, backbone: Backbone, example: np.ndarray, pictures: int, announce: Announce | None = None
+) -> tuple[str, Run]:
     """Load the backbone; `example` (3, h, w) is one prepared picture. Returns the runtime taken, and what runs.
 
     "auto" takes ONNX Runtime, which needs under two thirds of PyTorch's time (`benchmarks/embed_speed.py` measures it),
@@ -42,9 +46,9 @@ def open_runtime(runtime: str, backbone: Backbone, example: np.ndarray, pictures
         pays = _exported(backbone, example).is_file() or pictures >= PAYS_FROM
         if pays and _onnx_is_installed():
             with contextlib.suppress(BadInput, CannotWrite):  # not every architecture can be exported
-                return "onnx", _onnx(backbone, example)
+                return "onnx", _onnx(backbone, example, announce)
         return "torch", _torch(backbone)
-    return runtime, _onnx(backbone, example) if runtime == "onnx" else _torch(backbone)
+    return runtime, _onnx(backbone, example, announce) if runtime == "onnx" else _torch(backbone)
 
 
 def _onnx_is_installed() -> bool:
@@ -63,26 +67,40 @@ def _torch(backbone: Backbone) -> Run:
 
     def run(pixels: np.ndarray) -> np.ndarray:
         with torch.inference_mode():
-            return model(torch.from_numpy(pixels).to(memory_format=torch.channels_last)).numpy()
+            features: np.ndarray = model(torch.from_numpy(pixels).to(memory_format=torch.channels_last)).numpy()
+            return features
 
     return run
 
 
-def _onnx(backbone: Backbone, example: np.ndarray) -> Run:
+def _onnx(backbone: Backbone, example: np.ndarray, announce: Announce | None) -> Run:
     import onnxruntime  # type: ignore[import-untyped]
 
     path = _exported(backbone, example)
+
+    def export() -> None:
+        if announce is not None:
+            announce(f"preparing the backbone {backbone.name} for ONNX Runtime; this takes up to a minute, once.")
+        remove_leftovers(path.parent)
+        with writing_to(path.parent):
+            _export(backbone, example, path)
+
     if not path.is_file():
-        _export(backbone, example, path)
+        export()
     options = onnxruntime.SessionOptions()
     if threads := os.environ.get("OMP_NUM_THREADS"):  # ONNX Runtime would take every core all the same
         options.intra_op_num_threads = int(threads) if threads.isdigit() else 0
     try:
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception:  # a damaged file in the cache: make it anew
-        _export(backbone, example, path)
+        export()
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return lambda pixels: session.run(None, {"pixel_values": pixels})[0]
+
+    def run(pixels: np.ndarray) -> np.ndarray:
+        features: np.ndarray = session.run(None, {"pixel_values": pixels})[0]
+        return features
+
+    return run
 
 
 def _export(backbone: Backbone, example: np.ndarray, path: Path) -> None:
@@ -116,8 +134,21 @@ def _export(backbone: Backbone, example: np.ndarray, path: Path) -> None:
             ) from error
 
 
+def export_backbone(backbone: Backbone) -> Path:
+    """The backbone as an .onnx file in the cache (`pixel_values` → `features`), made if it is not there yet."""
+    from PIL import Image
+
+    if not _onnx_is_installed():
+        raise BadInput("Exporting a backbone needs onnx; install it with pip install 'firstsight[onnx]'.")
+    example = backbone.prepare(Image.new("RGB", (64, 64)))
+    path = _exported(backbone, example)
+    if not path.is_file():
+        _export(backbone, example, path)
+    return path
+
+
 @contextlib.contextmanager
-def _silence():
+def _silence() -> Iterator[None]:
     """The exporter talks about operators of libraries that nobody asked for."""
     logging.disable(logging.WARNING)
     try:

@@ -49,7 +49,9 @@ class TextEncoder:
         with transformers_quietly(self._folder, "a text model") as transformers:
             safely = {"trust_remote_code": False, "local_files_only": True}
             tokenizer = transformers.AutoTokenizer.from_pretrained(self._folder, **safely)
-            model = transformers.AutoModel.from_pretrained(self._folder, use_safetensors=True, **safely).eval()
+            model = transformers.AutoModel.from_pretrained(
+                self._folder, use_safetensors=True, dtype=torch.float32, **safely
+            ).eval()
             # SigLIP was trained on texts filled up to their full length, and answers otherwise to shorter ones.
             padding = "max_length" if "siglip" in model.config.model_type else True
             vectors = []
@@ -67,6 +69,8 @@ class TextEncoder:
             raise BadInput(
                 "Encoding words needs sentence-transformers, which is not installed; pip install 'firstsight[text]'."
             ) from error
+        import torch
+
         self._refuse_code()
         with transformers_quietly(self._folder, "a text model"):
             model = SentenceTransformer(
@@ -74,7 +78,7 @@ class TextEncoder:
                 device="cpu",
                 trust_remote_code=False,
                 local_files_only=True,
-                model_kwargs={"use_safetensors": True},
+                model_kwargs={"use_safetensors": True, "dtype": torch.float32},  # half precision crawls on a CPU
             )
             return np.asarray(model.encode(texts, show_progress_bar=False, convert_to_numpy=True))
 

@@ -1,15 +1,31 @@
 """Metrics and the evaluation protocol."""
 
-from firstsight.evaluation.metrics import harmonic_mean, mean_class_accuracy, per_class_accuracy, percent
-from firstsight.evaluation.protocol import SETTINGS, Result, evaluate, fit_on
+from firstsight.evaluation.estimators import core_of, fit_on, fitted_core, predictions_of, scores_of
+from firstsight.evaluation.metrics import (
+    TITLES,
+    Figures,
+    figures,
+    harmonic_mean,
+    mean_class_accuracy,
+    per_class_accuracy,
+    percent,
+)
+from firstsight.evaluation.protocol import SETTINGS, Result, evaluate
 
 __all__ = [
     "SETTINGS",
+    "TITLES",
+    "Figures",
     "Result",
+    "core_of",
     "evaluate",
+    "figures",
     "fit_on",
+    "fitted_core",
     "harmonic_mean",
     "mean_class_accuracy",
     "per_class_accuracy",
     "percent",
+    "predictions_of",
+    "scores_of",
 ]

@@ -7,47 +7,42 @@ from typing import Any
 import numpy as np
 
 from firstsight.data import ZeroShotDataset
-from firstsight.evaluation import harmonic_mean, per_class_accuracy, percent
+from firstsight.evaluation.estimators import embedded, scores_of
+from firstsight.evaluation.metrics import Figures, figures, percent
 from firstsight.evaluation.space_facts import compactness_and_separability, space_facts
 from firstsight.evaluation.trade_off import trade_off
 
 CONFUSIONS = 200
 
 
-def measure_conventional(model, dataset: ZeroShotDataset) -> dict[str, Any]:
+def measure_conventional(model: Any, dataset: ZeroShotDataset) -> dict[str, Any]:
     """T1 and what belongs to it: unseen classes' rows, told apart among themselves."""
     classes = dataset.unseen_classes
     X, y = dataset.part("test_unseen")
-    scores = model.decision_function(X, classes=classes)
+    scores = scores_of(model, X, classes)
     predicted = np.array(classes)[scores.argmax(axis=1)]
-    accuracy = per_class_accuracy(y, predicted)
     return {
-        "t1": percent(np.mean(list(accuracy.values()))),
-        "per_class": {"t1": {name: percent(value) for name, value in accuracy.items()}},
+        **_in_percent(figures(t1=(y, predicted)), "t1"),
         "confusion": _confusions(y, predicted),
         "space_facts": _facts(model, X, y, scores, _columns(y, classes)),
     }
 
 
-def measure_generalized(model, dataset: ZeroShotDataset) -> dict[str, Any]:
+def measure_generalized(model: Any, dataset: ZeroShotDataset) -> dict[str, Any]:
     """ts, tr and H, and under "trade_off" the whole curve that they are a point of."""
     classes = dataset.seen_classes + dataset.unseen_classes
-    figures, per_class, rows, scores, columns = {}, {}, {}, {}, {}
+    answers, rows, scores, columns = {}, {}, {}, {}
     for name, part in (("ts", "test_unseen"), ("tr", "test_seen")):
         X, y = dataset.part(part)
         rows[name], columns[name] = (X, y), _columns(y, classes)
-        scores[name] = model.decision_function(X, classes=classes)
-        accuracy = per_class_accuracy(y, np.array(classes)[scores[name].argmax(axis=1)])
-        figures[name] = float(np.mean(list(accuracy.values()))) if accuracy else 0.0
-        per_class[name] = {k: percent(v) for k, v in accuracy.items()}
+        scores[name] = scores_of(model, X, classes)
+        answers[name] = y, np.array(classes)[scores[name].argmax(axis=1)]
     is_seen = np.isin(classes, dataset.seen_classes)
     curve = trade_off(scores["ts"], columns["ts"], scores["tr"], columns["tr"], is_seen)
     X, y = (np.concatenate([rows["ts"][i], rows["tr"][i]]) for i in (0, 1))
     both = np.concatenate([scores["ts"], scores["tr"]]), np.concatenate([columns["ts"], columns["tr"]])
     return {
-        **{name: percent(value) for name, value in figures.items()},
-        "h": percent(harmonic_mean(figures["ts"], figures["tr"])),
-        "per_class": per_class,
+        **_in_percent(figures(**answers), "ts", "tr", "h"),
         "trade_off": curve,
         "space_facts": _facts(model, X, y, *both),
     }
@@ -56,10 +51,16 @@ def measure_generalized(model, dataset: ZeroShotDataset) -> dict[str, Any]:
 MEASURES = {"zsl": measure_conventional, "gzsl": measure_generalized}
 
 
-def _facts(model, X, y, scores, columns) -> dict[str, Any]:
+def _in_percent(found: Figures, *names: str) -> dict[str, Any]:
+    per_class = {of: {name: percent(value) for name, value in own.items()} for of, own in found.per_class.items()}
+    return {**{name: percent(getattr(found, name)) for name in names}, "per_class": per_class}
+
+
+def _facts(model: Any, X: np.ndarray, y: np.ndarray, scores: np.ndarray, columns: np.ndarray) -> dict[str, Any]:
     facts: dict[str, Any] = space_facts(scores, columns)
     # Where the method shows its own space, that space, too.
-    facts["embedding"] = compactness_and_separability(model.embed(X), y) if hasattr(model, "embed") else None
+    space = embedded(model, X)
+    facts["embedding"] = None if space is None else compactness_and_separability(space, y)
     return facts
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from sklearn.base import clone
 
 from firstsight.data import ZeroShotDataset
 from firstsight.errors import BadInput
-from firstsight.evaluation.metrics import harmonic_mean, per_class_accuracy
+from firstsight.evaluation.estimators import core_of, fit_on, is_transductive, parameter_prefix, predictions_of
+from firstsight.evaluation.metrics import TITLES, figures
 
 SETTINGS = ("zsl", "gzsl")
 
@@ -28,49 +29,57 @@ class Result:
     per_class: dict[str, dict[str, float]] = field(default_factory=dict)  # "t1", "ts", "tr" → class → accuracy
     models: dict[str, Any] = field(default_factory=dict, repr=False)  # setting → fitted estimator
 
+    def __str__(self) -> str:
+        """A short table; mean per-class accuracies in percent.
 
-def evaluate(estimator, dataset: ZeroShotDataset, settings=SETTINGS) -> Result:
+        >>> print(Result(t1=0.5, seconds=1.25))
+        setting          T1     ts     tr      H
+        conventional   50.0
+        seconds         1.2
+        """
+        rows = {"conventional": ("t1",), "generalized": ("ts", "tr", "h")}
+        lines = [f"{'setting':<12}" + "".join(f"{title:>7}" for title in TITLES.values())]
+        for setting, names in rows.items():
+            values = {name: getattr(self, name) for name in names}
+            if any(value is not None for value in values.values()):
+                shown = [f"{100 * values[n]:7.1f}" if values.get(n) is not None else " " * 7 for n in TITLES]
+                lines.append((f"{setting:<12}" + "".join(shown)).rstrip())
+        return "\n".join([*lines, f"{'seconds':<12}{self.seconds:7.1f}"])
+
+
+def evaluate(estimator: Any, dataset: ZeroShotDataset, settings: Sequence[str] = SETTINGS) -> Result:
     """Fit on the training rows, name the test rows.
 
-    An inductive method is fitted once and answers both settings. A transductive one is fitted once per setting with
+    `estimator` is a method, a scikit-learn pipeline that ends in one, or a search (GridSearchCV) over either. An
+    inductive method is fitted once and answers both settings. A transductive one is fitted once per setting with
     the pool that the setting prescribes: the unseen classes' test rows ("zsl") or all test rows ("gzsl"), in the order
     of their row numbers, so that nothing tells which are which. A method that declares `extra_supervision` gets
     the unseen classes' test rows as its pool in both.
     """
+    settings = (settings,) if isinstance(settings, str) else settings
     unknown = set(settings) - set(SETTINGS)
     if unknown or not settings:
         raise BadInput(f"`settings` must name zsl, gzsl or both; got {sorted(unknown) or 'none'}.")
     began = time.perf_counter()
     models = {}
-    if getattr(estimator, "transductive", False):
+    if is_transductive(core_of(estimator)):
+        name = f"{parameter_prefix(estimator)}setting"
         for setting in settings:
-            models[setting] = fit_on(clone(estimator).set_params(setting=setting), dataset)
+            models[setting] = fit_on(clone(estimator).set_params(**{name: setting}), dataset)
     else:
         models = dict.fromkeys(settings, fit_on(clone(estimator), dataset))
 
-    per_class = {}
+    def answers(setting: str, part: str, classes: list[str]) -> tuple[Any, Any]:
+        X, y = dataset.part(part)
+        return y, predictions_of(models[setting], X, classes)
+
+    pairs = {}
     if "zsl" in settings:
-        per_class["t1"] = _accuracy(models["zsl"], dataset, "test_unseen", dataset.unseen_classes)
+        pairs["t1"] = answers("zsl", "test_unseen", dataset.unseen_classes)
     if "gzsl" in settings:
         everyone = dataset.seen_classes + dataset.unseen_classes
-        per_class["ts"] = _accuracy(models["gzsl"], dataset, "test_unseen", everyone)
-        per_class["tr"] = _accuracy(models["gzsl"], dataset, "test_seen", everyone)
-    mean = {name: float(np.mean(list(values.values()))) for name, values in per_class.items()}
-    h = harmonic_mean(mean["ts"], mean["tr"]) if "gzsl" in settings else None
-    return Result(**mean, h=h, seconds=time.perf_counter() - began, per_class=per_class, models=models)
-
-
-def fit_on(estimator, dataset: ZeroShotDataset):
-    """Fit an estimator on a data set's training rows (and on the pool, if it takes one); returns it."""
-    X, y = dataset.part("train")
-    if not getattr(estimator, "transductive", False):
-        return estimator.fit(X, y, dataset.descriptions)
-    rows = dataset.test_unseen
-    if estimator.setting == "gzsl" and not estimator.extra_supervision:
-        rows = np.sort(np.concatenate([dataset.test_seen, dataset.test_unseen]))
-    return estimator.fit(X, y, dataset.descriptions, X_unlabeled=dataset.features[np.sort(rows)])
-
-
-def _accuracy(model, dataset: ZeroShotDataset, part: str, classes: list[str]) -> dict[str, float]:
-    X, y = dataset.part(part)
-    return per_class_accuracy(y, model.predict(X, classes=classes))
+        pairs["ts"] = answers("gzsl", "test_unseen", everyone)
+        pairs["tr"] = answers("gzsl", "test_seen", everyone)
+    found = figures(**pairs)
+    seconds = time.perf_counter() - began
+    return Result(found.t1, found.ts, found.tr, found.h, seconds, found.per_class, models)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from firstsight.errors import BadInput
 from firstsight.evaluation import SETTINGS
+from firstsight.evaluation.estimators import is_transductive
+from firstsight.execution.entries import Entry, identity_of
 from firstsight.methods import all_methods, find_method, word_of
 from firstsight.records.schema import Cell, Record, key_of
-from firstsight.records.storage import OtherRecords
+from firstsight.records.storage import OtherRecords, file_stem
 
 STUDIED = ("deep-embedding", "transductive-deep-embedding")
 SLOWEST = ("transductive-deep-embedding", "rn", "deep-embedding")  # on every data set so far; only the order follows
@@ -28,13 +30,25 @@ class Job:
     """
 
     dataset: str
-    method: str  # its command-line word
+    method: str  # the name that its records bear: its command-line word, or one that the caller chose
     settings: tuple[str, ...]
     seed: int
     given: dict[str, Any] = field(default_factory=dict)  # parameters other than the method's own defaults
     variant: dict[str, Any] = field(default_factory=dict)  # a study's changes to them
     study: str = ""
     tuned: Any = False  # how `given` was found, as the record says it
+    word: str = ""  # the method's, where it enters under another name
+    estimator: Any = field(default=None, repr=False)  # what only this process knows; it runs here
+
+    @property
+    def entry(self) -> Entry:
+        """What is fitted."""
+        word = "" if self.estimator is not None else self.word or self.method
+        return Entry(self.method, word, self.given, self.estimator)
+
+    def to_json(self) -> dict[str, Any]:
+        """What a worker process is told; it finds the method by its word."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "estimator"}
 
     @property
     def name(self) -> str:
@@ -48,15 +62,21 @@ class Job:
 
     def fingerprint(self) -> str:
         """Names the files of this fit while it runs; an inductive one is the same for every setting."""
-        settings = self.settings if all_methods()[self.method].transductive else ()
-        same = {**asdict(self), "settings": settings, "tuned": None}
+        settings = self.settings if is_transductive(self.entry.kind) else ()
+        same = {**self.to_json(), "settings": settings, "tuned": None}
+        if not self.word:
+            del same["word"]
         digest = hashlib.sha256(json.dumps(same, sort_keys=True).encode())
-        return f"{self.method}-{self.seed}-{digest.hexdigest()[:12]}"
+        return f"{file_stem(self.method)}-{self.seed}-{digest.hexdigest()[:12]}"
 
 
 def parameters_hash(job: Job) -> str:
     """12 hexadecimal digits of all parameters that a job begins with: they change when a method's defaults do."""
-    resolved = all_methods()[job.method](**{**job.given, **job.variant}).resolved_parameters()
+    entry = job.entry
+    if entry.estimator is None:
+        resolved: Any = entry.kind(**{**job.given, **job.variant}).resolved_parameters()
+    else:
+        resolved = identity_of(entry.make(job.variant, job.seed, job.settings[0]))
     return hashlib.sha256(json.dumps(resolved, sort_keys=True, default=repr).encode()).hexdigest()[:12]
 
 
@@ -77,7 +97,7 @@ def choose_methods(words: str) -> list[str]:
 
 def make_plan(
     dataset: str,
-    methods: Iterable[str],
+    methods: Iterable[str | Entry],
     settings: Iterable[str] = SETTINGS,
     seeds: int = 1,
     given: dict[str, dict[str, Any]] | None = None,
@@ -88,23 +108,28 @@ def make_plan(
     """One job per fit. `given` holds parameters by method; `tuned`, by method and setting, what tuning wrote."""
     jobs: list[Job] = []
     for method in methods:
-        cls = all_methods()[method]
+        entry = Entry(method, method) if isinstance(method, str) else method
+        more = (given or {}).get(entry.name, {})
+        by_hand = {**entry.given, **more}
         for variant in variants:
-            for seed in range(seeds if "random_state" in cls._get_param_names() else 1):
+            for seed in range(seeds if entry.has_chance else 1):
                 together: dict[str, Job] = {}
                 for setting in settings:
-                    found = (tuned or {}).get(method, {}).get(setting)
-                    by_hand = (given or {}).get(method, {})
-                    parameters = {**(found["parameters"] if found else {}), **by_hand}
+                    found = (tuned or {}).get(entry.name, {}).get(setting)
+                    tuned_to = found["parameters"] if found else {}
+                    fitted = entry.with_parameters({k: v for k, v in tuned_to.items() if k not in by_hand} | more)
                     about: Any = found["tuned"] if found else False
                     if found and by_hand:
                         about = {**found["tuned"], "set_by_hand": sorted(by_hand)}
                     # The same parameters mean the same fit, unless the setting changes what a fit is shown.
-                    mark = json.dumps([parameters, about, setting if cls.transductive else ""], sort_keys=True)
+                    own = setting if is_transductive(entry.kind) else ""
+                    mark = json.dumps([fitted.given, about, own], sort_keys=True)
                     before = together[mark].settings if mark in together else ()
+                    word = fitted.word if fitted.word != entry.name else ""
                     together[mark] = Job(
-                        dataset, method, (*before, setting), seed, parameters, dict(variant), study, about
-                    )
+                        dataset, entry.name, (*before, setting), seed, fitted.given, dict(variant), study, about, word,
+                        fitted.estimator,
+                    )  # fmt: skip
                 jobs += together.values()
     return jobs
 
@@ -133,7 +158,7 @@ def missing(jobs: Iterable[Job], records: Iterable[Record], calibrate: bool = Fa
             if (record.parameters_hash or now) != now:
                 raise OtherRecords(
                     f"The records of {job.dataset} hold {job.method} ({cell.setting}, seed {job.seed}) from when "
-                    "its default parameters were others"
+                    f"its {'default parameters' if job.estimator is None else 'parameters or its code'} were others"
                 )
             if calibrate and cell.setting == "gzsl" and not (record.seen_unseen and record.seen_unseen.calibrated):
                 settings.append(cell.setting)
@@ -153,10 +178,8 @@ def longest_first(jobs: list[Job], records: Iterable[Record]) -> list[Job]:
     }
 
     def cost(job: Job) -> float:
-        cls = all_methods()[job.method]
-        guess = (
-            1e5 * (job.method in SLOWEST) + 1e4 * cls.transductive + 1e3 * ("random_state" in cls._get_param_names())
-        )
+        entry = job.entry
+        guess = 1e5 * (entry.word in SLOWEST) + 1e4 * is_transductive(entry.kind) + 1e3 * entry.has_chance
         return max(known.get((job.dataset, job.method, setting), guess) for setting in job.settings)
 
     return sorted(jobs, key=cost, reverse=True)

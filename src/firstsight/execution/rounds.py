@@ -7,16 +7,24 @@ from typing import Any
 import numpy as np
 
 from firstsight.data import ZeroShotDataset
-from firstsight.evaluation import harmonic_mean, mean_class_accuracy
+from firstsight.evaluation import figures, fitted_core, percent
+from firstsight.methods import ZeroShotClassifier
 
 
-def rounds_of(model, dataset: ZeroShotDataset, setting: str) -> list[dict[str, Any]] | None:
+def diagnostics_of(model: Any) -> dict[str, Any]:
+    """What a fit told of itself; a method that is not firstsight's has nothing to tell."""
+    core = fitted_core(model)
+    return core.diagnostics_ if isinstance(core, ZeroShotClassifier) else {}
+
+
+def rounds_of(model: Any, dataset: ZeroShotDataset, setting: str) -> list[dict[str, Any]] | None:
     """Accuracy on the pool after each round, and how many of the labels it had just trained on were right.
 
     None for a method without rounds.
     """
-    if "rounds" not in model.diagnostics_:
+    if "rounds" not in diagnostics_of(model):
         return None
+    model = fitted_core(model)
     rows = dataset.test_unseen if setting == "zsl" else np.concatenate([dataset.test_seen, dataset.test_unseen])
     rows = np.sort(rows)  # the order in which fit_on hands the pool over
     truth, unseen = dataset.names_of(rows), np.isin(rows, dataset.test_unseen)
@@ -26,16 +34,15 @@ def rounds_of(model, dataset: ZeroShotDataset, setting: str) -> list[dict[str, A
     found = []
     for r, (predicted, selected) in enumerate(zip(names, model.selected_, strict=True)):
         if setting == "zsl":
-            figures = {"t1": mean_class_accuracy(truth, predicted)}
+            judged = figures(t1=(truth, predicted))
         else:
-            ts = mean_class_accuracy(truth[unseen], predicted[unseen])
-            tr = mean_class_accuracy(truth[~unseen], predicted[~unseen]) if (~unseen).any() else 0.0
-            figures = {"ts": ts, "tr": tr, "h": harmonic_mean(ts, tr)}
+            judged = figures(ts=(truth[unseen], predicted[unseen]), tr=(truth[~unseen], predicted[~unseen]))
+        of_setting = ("t1",) if setting == "zsl" else ("ts", "tr", "h")
         labels = (names[r - 1][selected] == truth[selected]) if r and selected.any() else None
         found.append(
             {
                 "round": r + 1,
-                **{name: round(100 * value, 2) for name, value in figures.items()},
+                **{name: percent(getattr(judged, name)) for name in of_setting},
                 "selected": int(selected.sum()),
                 "pseudo_label_accuracy": None if labels is None else round(100 * float(labels.mean()), 2),
             }

@@ -18,9 +18,9 @@ from firstsight.evaluation import fit_on, harmonic_mean, percent
 from firstsight.evaluation.leakage import Watched
 from firstsight.evaluation.measures import MEASURES, measure_generalized
 from firstsight.evaluation.trade_off import TradeOff
+from firstsight.execution.entries import description_of, parameters_of
 from firstsight.execution.plan import Job, parameters_hash
-from firstsight.execution.rounds import rounds_of
-from firstsight.methods import find_method
+from firstsight.execution.rounds import diagnostics_of, rounds_of
 from firstsight.records.schema import SCHEMA, Cell, Record
 
 Values = dict[str, Any]  # of a record that is being made
@@ -45,18 +45,20 @@ def run_job(
 
 def failed(job: Job, error: str, seconds: float, split: str, features: str) -> list[Record]:
     """The records of a job without a result."""
-    return [_record(job, _without_result(cell, error, seconds), split, features) for cell in job.cells()]
+    return [_record(job, _without_result(job, cell, error, seconds), split, features) for cell in job.cells()]
 
 
 def _record(job: Job, values: Values, split: str, features: str) -> Record:
+    if job.estimator is not None or job.word:  # no word that tells what it is
+        values["estimator"] = job.word or description_of(job.estimator)
     values = {**values, "split": split, "features": features, "given": job.given, "tuned": job.tuned}
     return Record.model_validate_json(json.dumps(values))  # as it will be read: equal to the last bit
 
 
-def _without_result(cell: Cell, error: str, seconds: float) -> Values:
+def _without_result(job: Job, cell: Cell, error: str, seconds: float) -> Values:
     figures = dict.fromkeys(("t1", "ts", "tr", "h"))
-    cls = find_method(cell.method)
-    about = {"extra_supervision": cls.extra_supervision, "transductive": cls.transductive, "space": cls.space}
+    declared = {"extra_supervision": "", "transductive": False, "space": ""}  # by whoever is no method of firstsight
+    about = {name: getattr(job.entry.kind, name, nothing) for name, nothing in declared.items()}
     return {
         "schema": SCHEMA, "status": "failed", "error": error, **cell._asdict(), **figures, "per_class": {},
         "confusion": [], "parameters": {}, **about, "versions": _versions(), "seconds": round(seconds, 2),
@@ -75,11 +77,11 @@ def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate:
     fit_seconds = time.perf_counter() - began
     told = list(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
     common = {
-        "parameters": estimator.resolved_parameters(),
+        "parameters": parameters_of(estimator),
         "fit_seconds": round(fit_seconds, 2),
         "cpu_seconds": round(time.process_time() - work, 2),  # of the fit: what a busy machine does not change
         "touched": watched.touched(dataset),
-        "collapsed": estimator.diagnostics_["collapsed"],
+        "collapsed": diagnostics_of(estimator).get("collapsed", False),
         "warnings": told[:5],
         "resumed": resumed,
     }
@@ -103,30 +105,24 @@ def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate:
         seconds = fit_seconds + time.perf_counter() - began
         done = {"status": "done", "error": None, "seconds": round(seconds, 2), "peak_mib": _peak_mib()}
         rounds = rounds_of(estimator, dataset, cell.setting)
-        records.append({**_without_result(cell, "", 0.0), **common, **measured, **done, "rounds": rounds})
+        records.append({**_without_result(job, cell, "", 0.0), **common, **measured, **done, "rounds": rounds})
     return records
 
 
-def make_estimator(job: Job, checkpoint: Path | None = None, setting: str | None = None):
+def make_estimator(job: Job, checkpoint: Path | None = None, setting: str | None = None) -> Any:
     """The unfitted estimator of a job."""
-    cls = find_method(job.method)
-    supplied = {
-        "random_state": job.seed,
-        "setting": setting or job.settings[0],
-        "checkpoint": None if checkpoint is None else str(checkpoint),
-    }
-    known = cls._get_param_names()
-    return cls(**{**job.given, **job.variant, **{k: v for k, v in supplied.items() if k in known}})
+    place = None if checkpoint is None else str(checkpoint)
+    return job.entry.make(job.variant, job.seed, setting or job.settings[0], place)
 
 
-def _fit_or_begin_anew(estimator, dataset: ZeroShotDataset) -> Watched:
+def _fit_or_begin_anew(estimator: Any, dataset: ZeroShotDataset) -> Watched:
     watched = Watched(estimator)
     try:
-        fit_on(watched, dataset)
+        fit_on(estimator, dataset, watched.fit)
     except StaleCheckpoint as error:  # of a fit that is no longer this one (a default has changed, say), or unreadable
         error.path.unlink()
         watched = Watched(estimator)
-        fit_on(watched, dataset)
+        fit_on(estimator, dataset, watched.fit)
     return watched
 
 

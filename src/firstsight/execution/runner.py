@@ -12,11 +12,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from firstsight.data import ZeroShotDataset
 from firstsight.execution.plan import Job
 from firstsight.records.schema import Record
 from firstsight.records.storage import RecordFile
@@ -88,9 +89,7 @@ class Runner:
                     records = self._died(worker, job, place, time.monotonic() - began)
                 else:
                     records = _RECORDS.validate_json(answer)
-                place.records.append(records)
-                if all(record.status == "done" for record in records):
-                    checkpoint_of(job, place.checkpoints).unlink(missing_ok=True)  # a failed one may go on from there
+                _keep(job, records, place)
                 tell(job, records)
                 if waiting:
                     give(worker if answer is not None else start())
@@ -98,12 +97,37 @@ class Runner:
     def _order(self, job: Job, place: Place) -> str:
         checkpoint = checkpoint_of(job, place.checkpoints)
         where = {"data": str(place.data), "features": place.features, "checkpoint": str(checkpoint)}
-        return json.dumps({"job": asdict(job), **where, "calibrate": self.calibrate})
+        return json.dumps({"job": job.to_json(), **where, "calibrate": self.calibrate})
 
     def _died(self, worker: _Worker, job: Job, place: Place, seconds: float) -> list[Record]:
         from firstsight.execution.run_job import failed
 
         return failed(job, worker.last_words(), seconds, place.split, place.features)
+
+
+def run_here(
+    jobs: list[Job],
+    places: dict[str, Place],
+    datasets: dict[str, ZeroShotDataset],
+    show: Callable[[Event], None],
+    calibrate: bool = False,
+) -> None:
+    """Run the jobs of estimators that no other process knows, one after the other."""
+    from firstsight.execution.run_job import run_job
+
+    for job in jobs:
+        place = places[job.dataset]
+        show(Event(job, None, [(job, time.monotonic())]))
+        checkpoint = checkpoint_of(job, place.checkpoints)
+        records = run_job(job, datasets[job.dataset], place.features, checkpoint, calibrate)
+        _keep(job, records, place)
+        show(Event(job, records, []))
+
+
+def _keep(job: Job, records: list[Record], place: Place) -> None:
+    place.records.append(records)
+    if all(record.status == "done" for record in records):
+        checkpoint_of(job, place.checkpoints).unlink(missing_ok=True)  # a failed one may go on from there
 
 
 def checkpoint_of(job: Job, folder: Path) -> Path:

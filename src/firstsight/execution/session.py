@@ -10,7 +10,7 @@ from pathlib import Path
 from firstsight.data import ZeroShotDataset
 from firstsight.errors import BadInput
 from firstsight.execution.plan import Job, longest_first, missing
-from firstsight.execution.runner import Event, Place, Runner, checkpoint_of
+from firstsight.execution.runner import Event, Place, Runner, checkpoint_of, run_here
 from firstsight.execution.shared_data import share, unshare
 from firstsight.files import remove_stale
 from firstsight.records.schema import Record, key_of
@@ -27,12 +27,16 @@ class Session:
     jobs: list[Job]  # those that are missing, longest first
     there: list[Record]  # finished records of the plan's data sets that are not run again
     places: dict[str, Place]
+    datasets: dict[str, ZeroShotDataset]
     calibrate: bool = False
 
     def run(self, processes: int, show: Callable[[Event], None]) -> None:
         """Run the missing jobs; every finished cell is on the disk before the next is shown."""
-        # Fewer jobs than processes leave each of them more threads.
-        Runner(min(processes, len(self.jobs) or 1), self.calibrate).run(self.jobs, self.places, show)
+        away = [job for job in self.jobs if job.estimator is None]
+        if away:  # fewer jobs than processes leave each of them more threads
+            Runner(min(processes, len(away)), self.calibrate).run(away, self.places, show)
+        here = [job for job in self.jobs if job.estimator is not None]
+        run_here(here, self.places, self.datasets, show, self.calibrate)
 
 
 @contextmanager
@@ -41,7 +45,7 @@ def prepare(
     datasets: list[ZeroShotDataset],
     plans: dict[str, list[Job]],
     calibrate: bool = False,
-    instead: str = "choose another --out, or remove those lines first",
+    instead: str = "choose another folder, or remove those lines first",
 ) -> Iterator[Session]:
     """Compare a plan with the records of a folder; nothing is written before everything was judged.
 
@@ -77,14 +81,14 @@ def prepare(
                 if job.fingerprint() not in pending:  # a kill may come between its last record and this
                     checkpoint.unlink(missing_ok=True)
             places[name] = Place(files[name], shared, checkpoints, dataset.split_hash, features[name])
-            if any(job.dataset == name for job in jobs):
+            if any(job.dataset == name and job.estimator is None for job in jobs):
                 array = (dataset.features.ctypes.data, dataset.features.shape, dataset.features.strides)
                 share(dataset, shared, twin=shared_features.get(array))
                 shared_features.setdefault(array, shared)
         again = {key_of(cell) for job in jobs for cell in job.cells()}
         known = [record for records in there.values() for record in records if key_of(record) not in again]
         done = [record for record in known if record.status == "done"]
-        yield Session(folder, jobs, done, places, calibrate)
+        yield Session(folder, jobs, done, places, {dataset.name: dataset for dataset in datasets}, calibrate)
     finally:
         for file in files.values():
             file.close()

@@ -8,10 +8,12 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import warnings
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
-from firstsight.errors import FirstsightWarning, UnknownName
+from firstsight.errors import BadInput, FirstsightWarning, UnknownName
 from firstsight.methods.base import TransductiveClassifier, ZeroShotClassifier
 
 
@@ -63,6 +65,34 @@ def find_method(name: str) -> type[ZeroShotClassifier]:
     return methods[word]
 
 
+def make(name: str, /, supplied: Mapping[str, Any] | None = None, **parameters: Any) -> ZeroShotClassifier:
+    """An unfitted method by its word, its parameters judged at once.
+
+    `supplied` goes to methods that know such a parameter, where it is not None and nobody has set it: a seed, a
+    checkpoint or a progress bar is not something that every method has.
+    """
+    cls = find_method(name)
+    known = cls._get_param_names()
+    for parameter in parameters:
+        if parameter == "preset" and parameter not in known:
+            raise BadInput(f"Presets belong to the paper's own methods; {name} has no presets: leave it out.")
+        if parameter not in known:
+            raise UnknownName(f"parameter of {name}", parameter, known)
+    for parameter, value in (supplied or {}).items():
+        if parameter in known and value is not None:
+            parameters.setdefault(parameter, value)
+    return judge(cls(**parameters))
+
+
+def judge(estimator: ZeroShotClassifier) -> ZeroShotClassifier:
+    """The estimator, if its parameters are what they may be; `fit` would find out, but late."""
+    try:
+        estimator._validate_params()
+    except ValueError as error:  # scikit-learn's own sentence: which parameter, what is allowed, what came
+        raise BadInput(str(error)) from error
+    return estimator
+
+
 def word_of(method: type[ZeroShotClassifier]) -> str:
     """The command-line word of a method's class."""
     return next(word for word, cls in all_methods().items() if cls is method)
@@ -81,4 +111,13 @@ def __dir__() -> list[str]:
     return [*globals(), *(method.__name__ for method in own_methods().values())]
 
 
-__all__ = ["TransductiveClassifier", "ZeroShotClassifier", "all_methods", "find_method", "own_methods", "word_of"]
+__all__ = [
+    "TransductiveClassifier",
+    "ZeroShotClassifier",
+    "all_methods",
+    "find_method",
+    "judge",
+    "make",
+    "own_methods",
+    "word_of",
+]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from firstsight.methods.base import RandomState
 from firstsight.methods.parts.ranking import BilinearRanking, ranked_hinge
+from firstsight.methods.parts.scaling import Scaling
 
 
 class ALE(BilinearRanking):
@@ -65,27 +67,20 @@ class ALE(BilinearRanking):
     space = "latent"
     reference = "Akata et al., Label-Embedding for Image Classification, TPAMI 2016"
     grid: ClassVar[dict[str, list[Any]]] = {"learning_rate": [3.0, 10.0, 30.0], "epochs": [8, 16, 32]}
+    _loss = staticmethod(ranked_hinge)
 
     def __init__(
         self,
         *,
-        margin=1.0,
-        learning_rate=10.0,
-        epochs=16,
-        batch_size=64,
-        feature_scaling="unit",
-        attribute_scaling="unit",
-        verbose=False,
-        random_state=None,
-    ):
-        self.margin = margin
-        self.learning_rate = learning_rate
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.feature_scaling = feature_scaling
-        self.attribute_scaling = attribute_scaling
-        self.verbose = verbose
-        self.random_state = random_state
-
-    def _loss(self, scores, y):
-        return ranked_hinge(scores, y, self.margin)
+        margin: float = 1.0,
+        learning_rate: float = 10.0,
+        epochs: int = 16,
+        batch_size: int = 64,
+        feature_scaling: Scaling = "unit",
+        attribute_scaling: Scaling = "unit",
+        verbose: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
+        super().__init__(
+            margin, learning_rate, epochs, batch_size, feature_scaling, attribute_scaling, verbose, random_state
+        )

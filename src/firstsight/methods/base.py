@@ -158,11 +158,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
 
         There is none before the model is calibrated (`calibration_`): a softmax of scores would not be a probability.
         """
-        if not hasattr(self, "calibration_"):
-            raise NotCalibrated(
-                f"This {type(self).__name__} has not been calibrated, so its scores are no probabilities; calibrate it "
-                "first (`firstsight.calibration.calibrate`), or use decision_function."
-            )
+        self._require_calibration()
         return self._confidence
 
     def score(
@@ -200,7 +196,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
 
         For methods whose score is a plain function of both; `firstsight export` offers those that write it.
         """
-        raise NotImplementedError
+        raise NotImplementedError("its score is not a plain function of features and description")
 
     # Checks and bookkeeping, the same everywhere -------------------------------------------------------------
 
@@ -284,6 +280,13 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         X = validate_data(self, X, dtype=list(self._dtypes), reset=False, ensure_all_finite=False)
         _check_finite(X, "X")
         return X
+
+    def _require_calibration(self) -> None:
+        if not hasattr(self, "calibration_"):
+            raise NotCalibrated(
+                f"This {type(self).__name__} has not been calibrated, so its scores are no probabilities; calibrate it "
+                "first (`firstsight.calibration.calibrate`), or use decision_function."
+            )
 
     def _score_table(self, X: ArrayLike, classes: Candidates) -> np.ndarray:
         rows, labels, blocks = self._score_blocks(X, classes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -13,7 +13,8 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch.nn.functional import cross_entropy, linear, log_softmax
 
-from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods.base import RandomState, ZeroShotClassifier
+from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.tensors import as_tensor, make_generator
 from firstsight.methods.parts.tensors import linear as new_layer
 from firstsight.methods.parts.training import train
@@ -115,33 +116,26 @@ class CMT(ZeroShotClassifier):
         "significance": [Interval(Real, 0, None, closed="neither")],
         "hidden": [Interval(Integral, 1, None, closed="left")],
         "penalty": [Interval(Real, 0, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "epochs": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "feature_scaling": [StrOptions({"unit", "standard"}), None],
-        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
-        "verbose": ["boolean"],
-        "random_state": ["random_state"],
     }
 
     def __init__(
         self,
         *,
-        novelty=None,
-        novel_share=0.2,
-        novel_probability=0.2,
-        neighbors=20,
-        significance=3.0,
-        hidden=500,
-        penalty=1e-2,
-        learning_rate=1e-3,
-        epochs=10,
-        batch_size=64,
-        feature_scaling="standard",
-        attribute_scaling="unit",
-        verbose=False,
-        random_state=None,
-    ):
+        novelty: Literal["gaussian", "loop"] | None = None,
+        novel_share: float = 0.2,
+        novel_probability: float = 0.2,
+        neighbors: int = 20,
+        significance: float = 3.0,
+        hidden: int = 500,
+        penalty: float = 1e-2,
+        learning_rate: float = 1e-3,
+        epochs: int = 10,
+        batch_size: int = 64,
+        feature_scaling: Scaling = "standard",
+        attribute_scaling: Scaling = "unit",
+        verbose: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
         self.novelty = novelty
         self.novel_share = novel_share
         self.novel_probability = novel_probability
@@ -195,6 +189,11 @@ class CMT(ZeroShotClassifier):
         cost = np.where(known, surprise[:, seen], distances)
         excluded = self._is_novel(mapped)[:, None] == known
         return 1 / (1 + cost) - excluded
+
+    def _export_scores(self, graph, X, A):
+        if self.novelty is not None:
+            raise NotImplementedError(f"with novelty={self.novelty!r} it asks whether a class was seen")
+        return graph.closeness(graph.two_layers(X, self.weights_, "map", activation="Tanh"), A)
 
     def _train(self, weights, loss, n_rows, generator):
         return train(

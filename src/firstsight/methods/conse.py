@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from firstsight.methods.base import ZeroShotClassifier
 from firstsight.methods.parts.linear_models import cross_entropy, fit_linear
-from firstsight.methods.parts.scaling import scale
+from firstsight.methods.parts.scaling import Scaling, scale
 
 
 class ConSE(ZeroShotClassifier):
@@ -69,11 +69,16 @@ class ConSE(ZeroShotClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "top": [Interval(Integral, 1, None, closed="left")],
         "penalty": [Interval(Real, 0, None, closed="neither")],
-        "feature_scaling": [StrOptions({"unit", "standard"}), None],
-        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
     }
 
-    def __init__(self, *, top=5, penalty=0.003, feature_scaling=None, attribute_scaling="unit"):
+    def __init__(
+        self,
+        *,
+        top: int = 5,
+        penalty: float = 0.003,
+        feature_scaling: Scaling = None,
+        attribute_scaling: Scaling = "unit",
+    ) -> None:
         self.top = top
         self.penalty = penalty
         self.feature_scaling = feature_scaling
@@ -93,3 +98,11 @@ class ConSE(ZeroShotClassifier):
             np.put_along_axis(P, others, 0, axis=1)
         # The cosine does not feel the sum of probabilities, so the mixture need not be divided by it.
         return scale("unit", {}, P @ self.seen_descriptions_) @ E.T  # (n, k)
+
+    def _export_scores(self, graph, X, A):
+        P = graph("Softmax", graph.linear(X, self.weights_.T, self.intercepts_), axis=1)
+        if self.top < len(self.seen_descriptions_):
+            likeliest = graph("TopK", P, graph.constant([self.top], np.int64), outputs=2)
+            least = graph("ReduceMin", likeliest, axes=[1], keepdims=1)
+            P = graph("Where", graph("Less", P, least), graph.constant(0.0), P)
+        return graph.products(graph.unit(graph("MatMul", P, graph.constant(self.seen_descriptions_))), graph.unit(A))

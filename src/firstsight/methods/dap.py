@@ -6,11 +6,12 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from firstsight.methods.base import ZeroShotClassifier
-from firstsight.methods.parts.attribute_patterns import binarise, pattern_scores
+from firstsight.methods.parts.attribute_patterns import binarise, export_pattern_scores, pattern_scores
 from firstsight.methods.parts.linear_models import fit_linear, logistic
+from firstsight.methods.parts.scaling import Scaling
 
 
 class DAP(ZeroShotClassifier):
@@ -69,11 +70,15 @@ class DAP(ZeroShotClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "penalty": [Interval(Real, 0, None, closed="neither")],
-        "feature_scaling": [StrOptions({"unit", "standard"}), None],
-        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
     }
 
-    def __init__(self, *, penalty=0.03, feature_scaling=None, attribute_scaling=None):
+    def __init__(
+        self,
+        *,
+        penalty: float = 0.03,
+        feature_scaling: Scaling = None,
+        attribute_scaling: Scaling = None,
+    ) -> None:
         self.penalty = penalty
         self.feature_scaling = feature_scaling
         self.attribute_scaling = attribute_scaling
@@ -91,3 +96,8 @@ class DAP(ZeroShotClassifier):
         Z = X @ self.weights_ + self.intercepts_  # (n, a)
         log_yes, log_no = -np.logaddexp(0, -Z), -np.logaddexp(0, Z)  # log p and log(1 − p) without rounding to 0
         return pattern_scores(log_yes, log_no, self.priors_, E)  # (n, k)
+
+    def _export_scores(self, graph, X, A):
+        Z = graph.linear(X, self.weights_.T, self.intercepts_)
+        log_yes, log_no = (graph("Neg", graph("Softplus", z)) for z in (graph("Neg", Z), Z))
+        return export_pattern_scores(graph, log_yes, log_no, self.priors_, A, self.thresholds_)

@@ -6,7 +6,7 @@ import math
 import os
 import warnings
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -14,10 +14,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from firstsight.errors import FirstsightWarning
-from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods.base import RandomState, ZeroShotClassifier
 from firstsight.methods.parts.alternating import AlternatingTraining
 from firstsight.methods.parts.checkpoint import Checkpoint, fingerprint
-from firstsight.methods.parts.scaling import scale
+from firstsight.methods.parts.scaling import Scaling, scale
 from firstsight.methods.parts.tensors import as_tensor
 from firstsight.methods.parts.two_branch import TwoBranch
 from firstsight.terminal import progress
@@ -162,32 +162,28 @@ class DeepEmbedding(ZeroShotClassifier):
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
         "semantic_steps": [Interval(Integral, 1, None, closed="left"), None],
         "semantic_rate": [Interval(Real, 0, None, closed="neither"), None],
-        "feature_scaling": [StrOptions({"unit", "standard"}), None],
-        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
         "checkpoint": [str, os.PathLike, None],
-        "verbose": ["boolean"],
-        "random_state": ["random_state"],
     }
 
     def __init__(
         self,
         *,
-        preset="validated",
-        embedding_dim=None,
-        separation=None,
-        penalty=None,
-        learning_rate=None,
-        schedule=None,
-        iterations=None,
-        batch_size=None,
-        semantic_steps=None,
-        semantic_rate=None,
-        feature_scaling=None,
-        attribute_scaling="unit",
-        checkpoint=None,
-        verbose=False,
-        random_state=None,
-    ):
+        preset: Literal["validated", "paper", "fast"] = "validated",
+        embedding_dim: int | None = None,
+        separation: float | None = None,
+        penalty: float | None = None,
+        learning_rate: float | None = None,
+        schedule: Literal["constant", "cosine"] | None = None,
+        iterations: int | None = None,
+        batch_size: int | None = None,
+        semantic_steps: int | None = None,
+        semantic_rate: float | None = None,
+        feature_scaling: Scaling = None,
+        attribute_scaling: Scaling = "unit",
+        checkpoint: str | os.PathLike[str] | None = None,
+        verbose: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
         self.preset = preset
         self.embedding_dim = embedding_dim
         self.separation = separation
@@ -232,6 +228,10 @@ class DeepEmbedding(ZeroShotClassifier):
 
     def _scores(self, X, E, seen):
         return self._net().squared_distances(as_tensor(X), E).neg_().numpy()
+
+    def _export_scores(self, graph, X, A):
+        visual = graph.linear(X, self.weights_["visual.weight"], self.weights_["visual.bias"])
+        return graph.closeness(graph("Relu", visual), graph("Relu", graph.two_layers(A, self.weights_, "semantic")))
 
     def _settings(self, n_rows: int) -> dict[str, Any]:
         """Every parameter that a preset knows: as given, else as the preset says."""

@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from torch.nn.functional import relu
 
-from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods.base import RandomState, ZeroShotClassifier
 from firstsight.methods.parts.class_means import class_mean_loss, class_means
+from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.tensors import as_tensor, make_generator
 from firstsight.methods.parts.training import train
 from firstsight.methods.parts.two_layers import draw_two_layers, two_layers
@@ -86,28 +87,21 @@ class DEM(ZeroShotClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "hidden": [Interval(Integral, 1, None, closed="left")],
         "penalty": [Interval(Real, 0, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "epochs": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "feature_scaling": [StrOptions({"unit", "standard"}), None],
-        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
-        "verbose": ["boolean"],
-        "random_state": ["random_state"],
     }
 
     def __init__(
         self,
         *,
-        hidden=1200,
-        penalty=3e-4,
-        learning_rate=3e-4,
-        epochs=200,
-        batch_size=64,
-        feature_scaling="unit",
-        attribute_scaling="unit",
-        verbose=False,
-        random_state=None,
-    ):
+        hidden: int = 1200,
+        penalty: float = 3e-4,
+        learning_rate: float = 3e-4,
+        epochs: int = 200,
+        batch_size: int = 64,
+        feature_scaling: Scaling = "unit",
+        attribute_scaling: Scaling = "unit",
+        verbose: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
         self.hidden = hidden
         self.penalty = penalty
         self.learning_rate = learning_rate
@@ -149,3 +143,7 @@ class DEM(ZeroShotClassifier):
 
     def _scores(self, X, E, seen):
         return -euclidean_distances(X, E, squared=True)
+
+    def _export_scores(self, graph, X, A):
+        embedded = graph("Relu", graph.two_layers(A, self.weights_, "embed"))
+        return graph.closeness(X, graph("Add", embedded, graph.constant(self.floor_)))

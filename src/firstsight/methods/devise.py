@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from firstsight.methods.base import RandomState
 from firstsight.methods.parts.ranking import BilinearRanking, summed_hinge
+from firstsight.methods.parts.scaling import Scaling
 
 
 class DeViSE(BilinearRanking):
@@ -27,14 +29,8 @@ class DeViSE(BilinearRanking):
     ----------
     margin : float
         m. W starts at zero, so only learning_rate / margin has an effect on predictions.
-    learning_rate : float
-        For the mean gradient of a batch: the papers' rate per row, times the batch size.
-    epochs, batch_size : int
-    feature_scaling, attribute_scaling : {None, "unit", "standard"}
-        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
-    verbose : bool
-        Show a progress bar when a terminal is there.
-    random_state : int, RandomState or None
+    learning_rate, epochs, batch_size, feature_scaling, attribute_scaling, verbose, random_state :
+        As in `ALE`.
 
     Attributes
     ----------
@@ -64,27 +60,20 @@ class DeViSE(BilinearRanking):
     space = "semantic"
     reference = "Frome et al., DeViSE: A Deep Visual-Semantic Embedding Model, NIPS 2013"
     grid: ClassVar[dict[str, list[Any]]] = {"learning_rate": [3e-4, 1e-3, 3e-3], "epochs": [8, 16, 32]}
+    _loss = staticmethod(summed_hinge)
 
     def __init__(
         self,
         *,
-        margin=1.0,
-        learning_rate=1e-3,
-        epochs=16,
-        batch_size=64,
-        feature_scaling="standard",
-        attribute_scaling="unit",
-        verbose=False,
-        random_state=None,
-    ):
-        self.margin = margin
-        self.learning_rate = learning_rate
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.feature_scaling = feature_scaling
-        self.attribute_scaling = attribute_scaling
-        self.verbose = verbose
-        self.random_state = random_state
-
-    def _loss(self, scores, y):
-        return summed_hinge(scores, y, self.margin)
+        margin: float = 1.0,
+        learning_rate: float = 1e-3,
+        epochs: int = 16,
+        batch_size: int = 64,
+        feature_scaling: Scaling = "standard",
+        attribute_scaling: Scaling = "unit",
+        verbose: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
+        super().__init__(
+            margin, learning_rate, epochs, batch_size, feature_scaling, attribute_scaling, verbose, random_state
+        )

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import solve
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from firstsight.methods.base import ZeroShotClassifier
 from firstsight.methods.parts.moments import class_sums, gram
+from firstsight.methods.parts.scaling import Scaling
 
 
 class ESZSL(ZeroShotClassifier):
@@ -72,11 +73,16 @@ class ESZSL(ZeroShotClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "feature_penalty": [Interval(Real, 0, None, closed="neither")],
         "attribute_penalty": [Interval(Real, 0, None, closed="neither")],
-        "feature_scaling": [StrOptions({"unit", "standard"}), None],
-        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
     }
 
-    def __init__(self, *, feature_penalty=1e3, attribute_penalty=0.3, feature_scaling=None, attribute_scaling="unit"):
+    def __init__(
+        self,
+        *,
+        feature_penalty: float = 1e3,
+        attribute_penalty: float = 0.3,
+        feature_scaling: Scaling = None,
+        attribute_scaling: Scaling = "unit",
+    ) -> None:
         self.feature_penalty = feature_penalty
         self.attribute_penalty = attribute_penalty
         self.feature_scaling = feature_scaling
@@ -94,3 +100,6 @@ class ESZSL(ZeroShotClassifier):
 
     def _scores(self, X, E, seen):
         return X @ E.T  # (n, k)
+
+    def _export_scores(self, graph, X, A):
+        return graph.bilinear(X, self.weights_, A)

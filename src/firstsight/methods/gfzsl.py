@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import solve
@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from firstsight.methods.base import ZeroShotClassifier
 from firstsight.methods.parts.moments import class_sums
+from firstsight.methods.parts.scaling import Scaling
 
 
 class GFZSL(ZeroShotClassifier):
@@ -80,19 +81,17 @@ class GFZSL(ZeroShotClassifier):
         "mean_penalty": [Interval(Real, 0, None, closed="neither")],
         "variance_penalty": [Interval(Real, 0, None, closed="neither")],
         "seen_gaussians": [StrOptions({"regressed", "estimated"})],
-        "feature_scaling": [StrOptions({"unit", "standard"}), None],
-        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
     }
 
     def __init__(
         self,
         *,
-        mean_penalty=0.3,
-        variance_penalty=1e4,
-        seen_gaussians="regressed",
-        feature_scaling=None,
-        attribute_scaling="unit",
-    ):
+        mean_penalty: float = 0.3,
+        variance_penalty: float = 1e4,
+        seen_gaussians: Literal["regressed", "estimated"] = "regressed",
+        feature_scaling: Scaling = None,
+        attribute_scaling: Scaling = "unit",
+    ) -> None:
         self.mean_penalty = mean_penalty
         self.variance_penalty = variance_penalty
         self.seen_gaussians = seen_gaussians
@@ -129,6 +128,24 @@ class GFZSL(ZeroShotClassifier):
         rows, means = X - self.centre_[0], means - self.centre_[0]
         distances = rows**2 @ precisions.T - 2 * rows @ (means * precisions).T + (means**2 * precisions).sum(axis=1)
         return -(distances + log_variances.sum(axis=1)) / 2  # (n, k)
+
+    def _export_scores(self, graph, X, A):
+        if self.seen_gaussians != "regressed":
+            raise NotImplementedError('with seen_gaussians="estimated" it asks whether a class was seen')
+        rows = graph("Sub", graph.double(X), graph.double(self.centre_[0]))
+        kernel = graph("Add", graph.products(graph.double(A), graph.double(self.seen_descriptions_)), graph.double(1.0))
+        K = graph("Mul", kernel, kernel)  # (k, seen)
+        means = graph("MatMul", K, graph.double(self.mean_weights_))  # from the centre
+        log_variances = graph(
+            "Add", graph("MatMul", K, graph.double(self.variance_weights_)), graph.double(self.centre_[1])
+        )
+        precisions = graph("Exp", graph("Neg", log_variances))
+        weighted = graph("Mul", means, precisions)
+        of_rows = graph.products(graph("Mul", rows, rows), precisions)
+        crossed = graph.products(rows, weighted)
+        of_classes = graph.row_sums(graph("Add", graph("Mul", means, weighted), log_variances))  # (k, 1)
+        total = graph("Add", graph("Sub", of_rows, graph("Add", crossed, crossed)), graph.transposed(of_classes))
+        return graph.single(graph("Mul", total, graph.double(-0.5)))
 
 
 def _kernel(A: np.ndarray, B: np.ndarray) -> np.ndarray:

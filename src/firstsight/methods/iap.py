@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from firstsight.methods.base import ZeroShotClassifier
-from firstsight.methods.parts.attribute_patterns import binarise, pattern_scores
+from firstsight.methods.parts.attribute_patterns import binarise, export_pattern_scores, pattern_scores
 from firstsight.methods.parts.linear_models import cross_entropy, fit_linear
+from firstsight.methods.parts.scaling import Scaling
 
 # Probabilities below this count as this: one attribute that no likely seen class has must not outweigh all others.
 FLOOR = 1e-7
@@ -74,11 +75,15 @@ class IAP(ZeroShotClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "penalty": [Interval(Real, 0, None, closed="neither")],
-        "feature_scaling": [StrOptions({"unit", "standard"}), None],
-        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
     }
 
-    def __init__(self, *, penalty=0.03, feature_scaling=None, attribute_scaling=None):
+    def __init__(
+        self,
+        *,
+        penalty: float = 0.03,
+        feature_scaling: Scaling = None,
+        attribute_scaling: Scaling = None,
+    ) -> None:
         self.penalty = penalty
         self.feature_scaling = feature_scaling
         self.attribute_scaling = attribute_scaling
@@ -97,3 +102,9 @@ class IAP(ZeroShotClassifier):
         # p and 1 − p are both sums of small numbers; the subtraction would lose the smallest.
         log_yes, log_no = (np.log(np.maximum(P @ has, FLOOR)) for has in (self.patterns_, 1 - self.patterns_))
         return pattern_scores(log_yes, log_no, self.priors_, E)  # (n, k)
+
+    def _export_scores(self, graph, X, A):
+        P = graph("Softmax", graph.linear(X, self.weights_.T, self.intercepts_), axis=1)
+        has = (graph("MatMul", P, graph.constant(pattern)) for pattern in (self.patterns_, 1 - self.patterns_))
+        log_yes, log_no = (graph("Log", graph("Max", share, graph.constant(FLOOR))) for share in has)
+        return export_pattern_scores(graph, log_yes, log_no, self.priors_, A, self.thresholds_)

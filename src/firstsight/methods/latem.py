@@ -10,8 +10,9 @@ import torch
 from sklearn.utils._param_validation import Interval
 from torch import Tensor
 
-from firstsight.methods.base import ZeroShotClassifier
-from firstsight.methods.parts.ranking import BilinearRanking, random_wrong_class
+from firstsight.methods.base import RandomState, ZeroShotClassifier
+from firstsight.methods.parts.ranking import random_wrong_class
+from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.tensors import as_tensor, make_generator
 from firstsight.methods.parts.training import train
 
@@ -79,7 +80,7 @@ class LatEm(ZeroShotClassifier):
 
     _dtypes = (np.float32,)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BilinearRanking._parameter_constraints,
+        "margin": [Interval(Real, 0, None, closed="neither")],
         "n_maps": [Interval(Integral, 1, None, closed="left")],
         "initial_scale": [Interval(Real, 0, None, closed="neither")],
     }
@@ -87,17 +88,17 @@ class LatEm(ZeroShotClassifier):
     def __init__(
         self,
         *,
-        n_maps=2,
-        margin=1.0,
-        learning_rate=0.1,
-        epochs=32,
-        batch_size=64,
-        initial_scale=0.1,
-        feature_scaling="standard",
-        attribute_scaling="unit",
-        verbose=False,
-        random_state=None,
-    ):
+        n_maps: int = 2,
+        margin: float = 1.0,
+        learning_rate: float = 0.1,
+        epochs: int = 32,
+        batch_size: int = 64,
+        initial_scale: float = 0.1,
+        feature_scaling: Scaling = "standard",
+        attribute_scaling: Scaling = "unit",
+        verbose: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
         self.n_maps = n_maps
         self.margin = margin
         self.learning_rate = learning_rate
@@ -144,6 +145,9 @@ class LatEm(ZeroShotClassifier):
         for embedded in E[1:]:
             np.maximum(scores, X @ embedded, out=scores)
         return scores
+
+    def _export_scores(self, graph, X, A):
+        return graph("Max", *(graph.bilinear(X, W, A) for W in self.weights_))
 
 
 def best_map(mapped: Tensor, A: Tensor) -> Tensor:

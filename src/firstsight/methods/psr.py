@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from torch.nn.functional import normalize
 
-from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods.base import RandomState, ZeroShotClassifier
 from firstsight.methods.parts.class_means import class_mean_loss, class_means
+from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.tensors import as_tensor, make_generator
 from firstsight.methods.parts.training import train
 from firstsight.methods.parts.two_layers import draw_two_layers, two_layers
@@ -71,7 +72,7 @@ class PSR(ZeroShotClassifier):
 
     Differences from the paper: relations are held against the visual means, over all pairs of seen classes and
     not a sample of them, and cosines are taken from the centre, because all descriptions (and all features that
-    come out of a relu) point the same way. DIFF
+    come out of a relu) point the same way.
 
     Reference: Y. Annadani, S. Biswas, Preserving Semantic Relations for Zero-Shot Learning, CVPR 2018.
 
@@ -100,31 +101,24 @@ class PSR(ZeroShotClassifier):
         "relation": [Interval(Real, 0, None, closed="left")],
         "reconstruction": [Interval(Real, 0, None, closed="left")],
         "penalty": [Interval(Real, 0, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "epochs": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "feature_scaling": [StrOptions({"unit", "standard"}), None],
-        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
-        "verbose": ["boolean"],
-        "random_state": ["random_state"],
     }
 
     def __init__(
         self,
         *,
-        hidden=1200,
-        similarity=0.2,
-        relation=1000.0,
-        reconstruction=10.0,
-        penalty=1e-2,
-        learning_rate=1e-3,
-        epochs=200,
-        batch_size=64,
-        feature_scaling="standard",
-        attribute_scaling="unit",
-        verbose=False,
-        random_state=None,
-    ):
+        hidden: int = 1200,
+        similarity: float = 0.2,
+        relation: float = 1000.0,
+        reconstruction: float = 10.0,
+        penalty: float = 1e-2,
+        learning_rate: float = 1e-3,
+        epochs: int = 200,
+        batch_size: int = 64,
+        feature_scaling: Scaling = "standard",
+        attribute_scaling: Scaling = "unit",
+        verbose: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
         self.hidden = hidden
         self.similarity = similarity
         self.relation = relation
@@ -178,6 +172,9 @@ class PSR(ZeroShotClassifier):
 
     def _scores(self, X, E, seen):
         return -euclidean_distances(X, E, squared=True)
+
+    def _export_scores(self, graph, X, A):
+        return graph.closeness(X, graph.two_layers(A, self.weights_, "encode"))
 
 
 def relation_loss(cosine, similar, threshold):

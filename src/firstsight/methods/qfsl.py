@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from firstsight.methods.base import TransductiveClassifier
+from firstsight.methods.base import RandomState, Setting, TransductiveClassifier
+from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.tensors import as_tensor, make_generator
 from firstsight.methods.parts.training import train
 
@@ -50,7 +51,7 @@ class QFSL(TransductiveClassifier):
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
         Scaling of rows and of descriptions, fitted on the training rows and seen classes.
     verbose, random_state :
-        As in `DeViSE`.
+        As in `ALE`.
 
     Attributes
     ----------
@@ -84,32 +85,24 @@ class QFSL(TransductiveClassifier):
 
     _dtypes = (np.float32,)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "setting": [StrOptions({"zsl", "gzsl"})],
         "pool_weight": [Interval(Real, 0, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "warm_up": [Interval(Integral, 0, None, closed="left")],
-        "epochs": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "feature_scaling": [StrOptions({"unit", "standard"}), None],
-        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
-        "verbose": ["boolean"],
-        "random_state": ["random_state"],
     }
 
     def __init__(
         self,
         *,
-        setting="gzsl",
-        pool_weight=0.2,
-        warm_up=4,
-        learning_rate=1e-3,
-        epochs=16,
-        batch_size=64,
-        feature_scaling="standard",
-        attribute_scaling="unit",
-        verbose=False,
-        random_state=None,
-    ):
+        setting: Setting = "gzsl",
+        pool_weight: float = 0.2,
+        warm_up: int = 4,
+        learning_rate: float = 1e-3,
+        epochs: int = 16,
+        batch_size: int = 64,
+        feature_scaling: Scaling = "standard",
+        attribute_scaling: Scaling = "unit",
+        verbose: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
         self.setting = setting
         self.pool_weight = pool_weight
         self.warm_up = warm_up
@@ -157,6 +150,9 @@ class QFSL(TransductiveClassifier):
 
     def _scores(self, X, E, seen):
         return X @ E[0] + E[1]  # (n, k)
+
+    def _export_scores(self, graph, X, A):
+        return graph.products(graph.linear(X, self.weights_["weight"].T, self.weights_["bias"]), A)
 
 
 def unseen_loss(logits: Tensor, n_seen: int) -> Tensor:

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from torch.nn.functional import linear, relu
 
-from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods.base import RandomState, ZeroShotClassifier
+from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.tensors import as_tensor, make_generator
 from firstsight.methods.parts.tensors import linear as new_layer
 from firstsight.methods.parts.training import train
@@ -109,32 +110,25 @@ class RN(ZeroShotClassifier):
         "relation_hidden": [Interval(Integral, 1, None, closed="left")],
         "balance": [Interval(Real, 0, 1, closed="both")],
         "penalty": [Interval(Real, 0, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "epochs": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "feature_scaling": [StrOptions({"unit", "standard"}), None],
-        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
-        "verbose": ["boolean"],
-        "random_state": ["random_state"],
     }
 
     def __init__(
         self,
         *,
-        attribute_gain=2.0,
-        attribute_hidden=1024,
-        embedding_dim=2048,
-        relation_hidden=1200,
-        balance=0.25,
-        penalty=1e-5,
-        learning_rate=3e-4,
-        epochs=15,
-        batch_size=32,
-        feature_scaling="standard",
-        attribute_scaling="unit",
-        verbose=False,
-        random_state=None,
-    ):
+        attribute_gain: float = 2.0,
+        attribute_hidden: int = 1024,
+        embedding_dim: int = 2048,
+        relation_hidden: int = 1200,
+        balance: float = 0.25,
+        penalty: float = 1e-5,
+        learning_rate: float = 3e-4,
+        epochs: int = 15,
+        batch_size: int = 32,
+        feature_scaling: Scaling = "standard",
+        attribute_scaling: Scaling = "unit",
+        verbose: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
         self.attribute_gain = attribute_gain
         self.attribute_hidden = attribute_hidden
         self.embedding_dim = embedding_dim
@@ -201,6 +195,15 @@ class RN(ZeroShotClassifier):
                 part = slice(top, top + height), slice(left, left + columns)
                 scores[part] = relation_logits(weights, of_row[part[0]], E[part[1]])
         return scores.numpy()
+
+    def _export_scores(self, graph, X, A):
+        enlarged = graph("Mul", A, graph.constant(self.gain_))
+        embedded = graph("Relu", graph.two_layers(enlarged, self.weights_, "attribute"))
+        of_class = graph("MatMul", embedded, graph.constant(self.weights_["relation.description"].T))  # (k, h)
+        of_row = graph.linear(X, self.weights_["relation.feature"], self.weights_["relation.bias"])  # (n, h)
+        pairs = graph("Add", graph("Unsqueeze", of_row, graph.constant([1], np.int64)), of_class)  # (n, k, h)
+        logits = graph.linear(graph("Relu", pairs), self.weights_["output.weight"], self.weights_["output.bias"])
+        return graph("Squeeze", logits, graph.constant([2], np.int64))
 
     def _weights(self) -> dict[str, torch.Tensor]:
         return {name: as_tensor(weight) for name, weight in self.weights_.items()}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from firstsight.methods.base import ZeroShotClassifier
 from firstsight.methods.parts.moments import class_sums, gram
-from firstsight.methods.parts.scaling import scale
+from firstsight.methods.parts.scaling import Scaling, scale
 
 
 class SAE(ZeroShotClassifier):
@@ -74,13 +74,16 @@ class SAE(ZeroShotClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "direction": [StrOptions({"visual", "semantic"})],
         "encoding_weight": [Interval(Real, 0, None, closed="neither")],
-        "feature_scaling": [StrOptions({"unit", "standard"}), None],
-        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
     }
 
     def __init__(
-        self, *, direction="visual", encoding_weight=3e-4, feature_scaling="standard", attribute_scaling="unit"
-    ):
+        self,
+        *,
+        direction: Literal["visual", "semantic"] = "visual",
+        encoding_weight: float = 3e-4,
+        feature_scaling: Scaling = "standard",
+        attribute_scaling: Scaling = "unit",
+    ) -> None:
         self.direction = direction
         self.encoding_weight = encoding_weight
         self.feature_scaling = feature_scaling
@@ -99,6 +102,11 @@ class SAE(ZeroShotClassifier):
     def _scores(self, X, E, seen):
         rows = X @ self.weights_.T if self.direction == "semantic" else X
         return _unit(rows) @ E.T  # (n, k)
+
+    def _export_scores(self, graph, X, A):
+        if self.direction == "semantic":
+            return graph.products(graph.unit(graph("MatMul", X, graph.constant(self.weights_.T))), graph.unit(A))
+        return graph.products(graph.unit(X), graph.unit(graph("MatMul", A, graph.constant(self.weights_))))
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from firstsight.methods.base import RandomState
 from firstsight.methods.parts.ranking import BilinearRanking, hardest_hinge
+from firstsight.methods.parts.scaling import Scaling
 
 
 class SJE(BilinearRanking):
@@ -27,14 +29,8 @@ class SJE(BilinearRanking):
     ----------
     margin : float
         Δ. W starts at zero, so only learning_rate / margin has an effect on predictions.
-    learning_rate : float
-        For the mean gradient of a batch: the paper's rate per row, times the batch size.
-    epochs, batch_size : int
-    feature_scaling, attribute_scaling : {None, "unit", "standard"}
-        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
-    verbose : bool
-        Show a progress bar when a terminal is there.
-    random_state : int, RandomState or None
+    learning_rate, epochs, batch_size, feature_scaling, attribute_scaling, verbose, random_state :
+        As in `ALE`.
 
     Attributes
     ----------
@@ -63,27 +59,20 @@ class SJE(BilinearRanking):
     space = "latent"
     reference = "Akata et al., Evaluation of Output Embeddings for Fine-Grained Image Classification, CVPR 2015"
     grid: ClassVar[dict[str, list[Any]]] = {"learning_rate": [5.0, 15.0, 30.0], "epochs": [8, 16, 32]}
+    _loss = staticmethod(hardest_hinge)
 
     def __init__(
         self,
         *,
-        margin=1.0,
-        learning_rate=15.0,
-        epochs=16,
-        batch_size=64,
-        feature_scaling="unit",
-        attribute_scaling="unit",
-        verbose=False,
-        random_state=None,
-    ):
-        self.margin = margin
-        self.learning_rate = learning_rate
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.feature_scaling = feature_scaling
-        self.attribute_scaling = attribute_scaling
-        self.verbose = verbose
-        self.random_state = random_state
-
-    def _loss(self, scores, y):
-        return hardest_hinge(scores, y, self.margin)
+        margin: float = 1.0,
+        learning_rate: float = 15.0,
+        epochs: int = 16,
+        batch_size: int = 64,
+        feature_scaling: Scaling = "unit",
+        attribute_scaling: Scaling = "unit",
+        verbose: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
+        super().__init__(
+            margin, learning_rate, epochs, batch_size, feature_scaling, attribute_scaling, verbose, random_state
+        )

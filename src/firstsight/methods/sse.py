@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from torch import Tensor
 
-from firstsight.methods.base import ZeroShotClassifier
-from firstsight.methods.parts.minima import SharedParts, shared_parts
+from firstsight.methods.base import RandomState, ZeroShotClassifier
 from firstsight.methods.parts.moments import class_sums
+from firstsight.methods.parts.scaling import Scaling
+from firstsight.methods.parts.shared_minima import SharedParts, shared_parts
 from firstsight.methods.parts.simplex import mixtures
 from firstsight.methods.parts.tensors import as_tensor, make_generator
 from firstsight.methods.parts.training import train
@@ -83,29 +84,22 @@ class SSE(ZeroShotClassifier):
         "mixture_penalty": [Interval(Real, 0, None, closed="neither")],
         "margin": [Interval(Real, 0, None, closed="neither")],
         "penalty": [Interval(Real, 0, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "epochs": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "feature_scaling": [StrOptions({"unit", "standard"}), None],
-        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
-        "verbose": ["boolean"],
-        "random_state": ["random_state"],
     }
 
     def __init__(
         self,
         *,
-        mixture_penalty=10.0,
-        margin=1.0,
-        penalty=1e-4,
-        learning_rate=3e-4,
-        epochs=5,
-        batch_size=128,
-        feature_scaling="unit",
-        attribute_scaling="unit",
-        verbose=False,
-        random_state=None,
-    ):
+        mixture_penalty: float = 10.0,
+        margin: float = 1.0,
+        penalty: float = 1e-4,
+        learning_rate: float = 3e-4,
+        epochs: int = 5,
+        batch_size: int = 128,
+        feature_scaling: Scaling = "unit",
+        attribute_scaling: Scaling = "unit",
+        verbose: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
         self.mixture_penalty = mixture_penalty
         self.margin = margin
         self.penalty = penalty

@@ -9,10 +9,11 @@ import numpy as np
 from scipy.linalg import pinv
 from scipy.spatial.distance import cdist, pdist
 from scipy.special import softmax
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from firstsight.methods.base import ZeroShotClassifier
 from firstsight.methods.parts.linear_models import fit_linear, squared_hinge
+from firstsight.methods.parts.scaling import Scaling
 
 
 class SynC(ZeroShotClassifier):
@@ -74,11 +75,16 @@ class SynC(ZeroShotClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "penalty": [Interval(Real, 0, None, closed="neither")],
         "kernel_width": [Interval(Real, 0, None, closed="neither")],
-        "feature_scaling": [StrOptions({"unit", "standard"}), None],
-        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
     }
 
-    def __init__(self, *, penalty=1e-3, kernel_width=1.4, feature_scaling="unit", attribute_scaling="unit"):
+    def __init__(
+        self,
+        *,
+        penalty: float = 1e-3,
+        kernel_width: float = 1.4,
+        feature_scaling: Scaling = "unit",
+        attribute_scaling: Scaling = "unit",
+    ) -> None:
         self.penalty = penalty
         self.kernel_width = kernel_width
         self.feature_scaling = feature_scaling
@@ -96,6 +102,15 @@ class SynC(ZeroShotClassifier):
 
     def _scores(self, X, E, seen):
         return X @ E[:, :-1].T + E[:, -1]  # (n, k)
+
+    def _export_scores(self, graph, X, A):
+        near = graph.closeness(graph.double(A), graph.double(self.seen_descriptions_))
+        width = graph.double((self.median_distance_ * self.kernel_width) ** 2)
+        similar = graph("Softmax", graph("Div", near, width), axis=1)  # (k, phantoms)
+        W, b = (
+            graph.single(graph("MatMul", similar, graph.double(part))) for part in np.split(self.phantoms_, [-1], 1)
+        )
+        return graph("Add", graph.products(X, W), graph.transposed(b))
 
     def _similarities(self, A: np.ndarray) -> np.ndarray:
         """S_sim: how much each phantom has to say about each row of A; every row sums to one."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from torch import Tensor
 
-from firstsight.methods.base import TransductiveClassifier
+from firstsight.methods.base import RandomState, Setting, TransductiveClassifier
 from firstsight.methods.deep_embedding import DeepEmbedding
+from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.tensors import as_tensor
 from firstsight.terminal import progress
 
@@ -79,8 +81,6 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
     quick: ClassVar[dict[str, Any]] = {**DeepEmbedding.quick, "rounds": 3, "round_iterations": 2}
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **DeepEmbedding._parameter_constraints,
-        "setting": [StrOptions({"zsl", "gzsl"})],
         "rounds": [Interval(Integral, 1, None, closed="left"), None],
         "round_iterations": [Interval(Integral, 1, None, closed="left"), None],
         "selection": [
@@ -93,26 +93,26 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
     def __init__(
         self,
         *,
-        setting="gzsl",
-        preset="validated",
-        rounds=None,
-        round_iterations=None,
-        selection=None,
-        embedding_dim=None,
-        separation=None,
-        penalty=None,
-        learning_rate=None,
-        schedule=None,
-        iterations=None,
-        batch_size=None,
-        semantic_steps=None,
-        semantic_rate=None,
-        feature_scaling=None,
-        attribute_scaling="unit",
-        checkpoint=None,
-        verbose=False,
-        random_state=None,
-    ):
+        setting: Setting = "gzsl",
+        preset: Literal["validated", "paper", "fast"] = "validated",
+        rounds: int | None = None,
+        round_iterations: int | None = None,
+        selection: float | None = None,
+        embedding_dim: int | None = None,
+        separation: float | None = None,
+        penalty: float | None = None,
+        learning_rate: float | None = None,
+        schedule: Literal["constant", "cosine"] | None = None,
+        iterations: int | None = None,
+        batch_size: int | None = None,
+        semantic_steps: int | None = None,
+        semantic_rate: float | None = None,
+        feature_scaling: Scaling = None,
+        attribute_scaling: Scaling = "unit",
+        checkpoint: str | os.PathLike[str] | None = None,
+        verbose: bool = False,
+        random_state: RandomState = None,
+    ) -> None:
         super().__init__(
             preset=preset,
             embedding_dim=embedding_dim,

@@ -1,6 +1,19 @@
-"""Saved models: the folder, its card, classes added and removed, export."""
+"""Saved models: the folder, where a model comes from, its card, classes added and removed, export."""
 
 from firstsight.models.class_table import add_classes, remove_classes
-from firstsight.models.model_folder import Saved, load, load_saved, load_with_facts, save
+from firstsight.models.model_folder import Saved, change, check_place, load, load_saved, save
+from firstsight.models.provenance import BackboneUsed, PictureCounts, Provenance
 
-__all__ = ["Saved", "add_classes", "load", "load_saved", "load_with_facts", "remove_classes", "save"]
+__all__ = [
+    "BackboneUsed",
+    "PictureCounts",
+    "Provenance",
+    "Saved",
+    "add_classes",
+    "change",
+    "check_place",
+    "load",
+    "load_saved",
+    "remove_classes",
+    "save",
+]

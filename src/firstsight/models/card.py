@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from firstsight.methods import ZeroShotClassifier
+
+if TYPE_CHECKING:
+    from firstsight.models.provenance import Provenance
+    from firstsight.models.schema import ModelFile
 
 NAMES_SHOWN = 30
 
 
-def model_card(model: ZeroShotClassifier, about: dict[str, Any]) -> str:
+def model_card(model: ZeroShotClassifier, about: ModelFile) -> str:
     """What the model is, which classes it knows, how it was made, what to expect of it, and how to use it."""
-    facts = about.get("facts") or {}
     parts = [
-        f"# {escape(about['method'])} model",
-        _what(model, facts),
+        f"# {escape(about.method)} model",
+        _what(model, about.provenance),
         "## Classes\n\n" + _classes(model),
-        "## How it was made\n\n" + _making(about, facts),
-        "## What to expect\n\n" + _expectations(model, about.get("calibration"), facts),
-        "## How to use it\n\n" + _use(facts),
+        "## How it was made\n\n" + _making(about),
+        "## What to expect\n\n" + _expectations(model, about),
+        "## How to use it\n\n" + _use(about.provenance),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -31,11 +34,11 @@ def escape(value: Any) -> str:
     return re.sub(r"([\\`*_{}\[\]|~$]|(?<=:)//)", r"\\\1", text)
 
 
-def _what(model: ZeroShotClassifier, facts: dict[str, Any]) -> str:
-    source = facts.get("backbone")
+def _what(model: ZeroShotClassifier, provenance: Provenance) -> str:
     rows = f"{model.n_features_in_} features per sample"
-    if isinstance(source, dict) and source.get("name"):
-        rows = f"pictures, by way of the {model.n_features_in_} features of the backbone {escape(source['name'])}"
+    if provenance.backbone is not None:
+        name = escape(provenance.backbone.name)
+        rows = f"pictures, by way of the {model.n_features_in_} features of the backbone {name}"
     return (
         f"A zero-shot classifier for {rows}. It also names classes that it had no labelled sample of, from "
         f"descriptions of {model.descriptions_.shape[1]} numbers per class. "
@@ -58,19 +61,20 @@ def _list(names: list) -> str:
     return shown + (f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else "")
 
 
-def _making(about: dict[str, Any], facts: dict[str, Any]) -> str:
-    source = facts.get("backbone")
-    if isinstance(source, dict):  # where it lies on one machine is nobody else's business
-        source = _pairs({name: value for name, value in source.items() if name != "path"})
+def _making(about: ModelFile) -> str:
+    made = about.provenance
+    # Where the backbone lies on one machine is nobody else's business.
+    source = None if made.backbone is None else _pairs(made.backbone.model_dump(exclude={"path"}, exclude_none=True))
     lines = [
-        ("data set", facts.get("dataset")),
-        ("hash of classes, labels and parts", facts.get("split")),
-        ("hash of the features", facts.get("features")),
+        ("data set", made.dataset),
+        ("hash of classes, labels and parts", made.split),
+        ("hash of the features", made.features),
         ("backbone", source),
-        ("seed", facts.get("seed")),
-        ("parameters", _pairs(facts.get("parameters") or about["parameters"])),
-        ("seconds", facts.get("seconds")),
-        ("versions", _pairs({"firstsight": about["firstsight"], **about.get("versions", {})})),
+        ("pictures", None if made.pictures is None else _pairs(made.pictures.model_dump())),
+        ("seed", made.seed),
+        ("parameters", _pairs(made.parameters or about.parameters)),
+        ("seconds", made.seconds),
+        ("versions", _pairs({"firstsight": about.firstsight, **about.versions})),
     ]
     return "\n".join(f"- {name}: {escape(value)}" for name, value in lines if value not in (None, ""))
 
@@ -79,21 +83,21 @@ def _pairs(values: dict[str, Any]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in values.items())
 
 
-def _expectations(model: ZeroShotClassifier, calibration: dict[str, Any] | None, facts: dict[str, Any]) -> str:
+def _expectations(model: ZeroShotClassifier, about: ModelFile) -> str:
     lines = []
-    evaluation = facts.get("evaluation")
-    if isinstance(evaluation, dict) and evaluation:
-        lines.append(f"- evaluation on test rows: {escape(_pairs(evaluation))}")
+    calibration = about.calibration
+    if about.provenance.evaluation:
+        lines.append(f"- evaluation on test rows: {escape(_pairs(about.provenance.evaluation))}")
     if calibration is None:
         lines.append(
             "- No estimate was made: how often it is right on unseen classes, and how sure it may be, is unknown."
         )
     else:
-        estimate, unseen = calibration["estimate"], calibration["scales"].get("unseen", {})
-        k = calibration["held_out_classes"]
+        estimate, unseen = calibration.estimate, calibration.scales.get("unseen")
+        k = calibration.held_out_classes
         lines.append(
-            f"- Measured on classes held out of training ({calibration['n_folds']} times {k} classes, fitted on the "
-            f"other {calibration['training_classes']}): {_percent(estimate['t1'])} of their samples are named right "
+            f"- Measured on classes held out of training ({calibration.n_folds} times {k} classes, fitted on the "
+            f"other {calibration.training_classes}): {_percent(estimate['t1'])} of their samples are named right "
             f"among these {k} (chance: {_percent(1 / k)}), mean over classes."
         )
         if "h" in estimate:
@@ -101,9 +105,9 @@ def _expectations(model: ZeroShotClassifier, calibration: dict[str, Any] | None,
                 f"- Among seen and unseen classes together: {_percent(estimate['ts'])} right for unseen, "
                 f"{_percent(estimate['tr'])} for seen classes (harmonic mean {_percent(estimate['h'])})."
             )
-        if unseen.get("ece") is not None:
+        if unseen is not None and unseen.ece is not None:
             lines.append(
-                f"- Confidence among unseen classes was off by {_percent(unseen['ece'])} on average (expected "
+                f"- Confidence among unseen classes was off by {_percent(unseen.ece)} on average (expected "
                 "calibration error, 15 bins, folds that took no part in the fit)."
             )
     lines.append(
@@ -119,12 +123,13 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def _use(facts: dict[str, Any]) -> str:
-    rows = "pictures/" if facts.get("backbone") else "features.npz"
+def _use(provenance: Provenance) -> str:
+    rows = "features.npz" if provenance.backbone is None else "pictures/"
     return (
         "```sh\n"
         f"firstsight predict THIS_FOLDER {rows} --top 5 --json answers.json\n"
         "firstsight classes add THIS_FOLDER new.csv   # no retraining\n"
         "```\n\n"
-        '```python\nimport firstsight\n\nmodel = firstsight.load("THIS_FOLDER")\nmodel.predict(X)\n```'
+        f'```python\nimport firstsight\n\nrecognise = firstsight.Recognizer.load("THIS_FOLDER")\n'
+        f'recognise("{rows}", top=5).to_frame()\n```'
     )

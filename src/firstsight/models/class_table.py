@@ -63,21 +63,6 @@ def remove_classes(model: ZeroShotClassifier, names: Sequence[Any]) -> ZeroShotC
     return _renumber_pool(changed, moved)
 
 
-def align_attributes(table: pd.DataFrame, attributes: Sequence[str] | None) -> pd.DataFrame:
-    """The table's columns in the order of a model's attribute names; refused where the names differ."""
-    columns = [str(column) for column in table.columns]
-    if not attributes or columns == list(attributes) or _numbered(columns):
-        return table
-    missing, foreign = _difference(attributes, columns), _difference(columns, attributes)
-    if missing or foreign:
-        said = [f"lacks {_some(missing)}"] * bool(missing) + [f"has {_some(foreign)} besides"] * bool(foreign)
-        raise BadInput(
-            f"The model's classes are described by {len(attributes)} attributes; the table {' and '.join(said)}: "
-            "describe new classes by the same attributes."
-        )
-    return table.set_axis(columns, axis="columns")[list(attributes)]
-
-
 def as_labels(model: ZeroShotClassifier, names: Iterable[Any]) -> list:
     """Names from a file or a command line as the model's own labels: whole numbers if its classes are numbered."""
     names = list(names)
@@ -142,16 +127,3 @@ def _renumber_pool(model: ZeroShotClassifier, moved: np.ndarray) -> ZeroShotClas
     if hasattr(model, "pool_predictions_"):
         model.pool_predictions_ = moved[model.pool_predictions_]
     return model
-
-
-def _numbered(columns: list[str]) -> bool:
-    return columns == [str(number) for number in range(len(columns))]
-
-
-def _difference(some: Sequence[str], others: Sequence[str]) -> list[str]:
-    there = set(others)
-    return [name for name in some if name not in there]
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,107 +1,73 @@
 """A fitted model as a folder: `model.json` (what it is), `arrays.safetensors` (its numbers), `README.md` (its card).
 
-No pickle, no code. `model.json` holds
-
-    format, firstsight          the format's number and the version that wrote it; a later version reads it
-    versions                    of python, numpy and torch
-    method, parameters, values  the estimator: its class, what it was made with, fitted values other than arrays
-    facts                       what is known of its making: data set, hashes, seed, backbone, attribute names …
-    calibration                 null, or what turns scores into confidence (`calibration.confidence`)
-    arrays_sha256               of arrays.safetensors
+No pickle, no code. `models.schema` says what `model.json` holds. A folder is replaced in one step, by one writer at a
+time; a reader gets the old model or the new one, whole.
 """
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
-import json
-import os
 import platform
-import shutil
-import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save_file
 
 import firstsight
 from firstsight.calibration.confidence import Calibration
-from firstsight.errors import BadInput, CannotWrite, UnreadableFile
+from firstsight.errors import BadInput, UnreadableFile
 from firstsight.methods import ZeroShotClassifier, find_method
 from firstsight.models.card import model_card
+from firstsight.models.folder_exchange import locked, read_together, replace_folder, resolve_place
+from firstsight.models.provenance import Provenance
+from firstsight.models.schema import FORMAT, CalibrationNumbers, ModelFile, read_model_file, write_model_file
 
-FORMAT = 1
+MODEL, ARRAYS, CARD = "model.json", "arrays.safetensors", "README.md"
 _REFERENCE = "calibration/reference"
-# What fitted attributes were called before `class_attributes_` became `descriptions_`.
 _NAMES = ("classes_", "attribute_names_in_", "feature_names_in_")  # arrays of text, which safetensors has no place for
+# What fitted attributes were called before `class_attributes_` became `descriptions_`.
 _RENAMED = {"class_attributes_": "descriptions_", "descriptions_": "seen_descriptions_"}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Saved:
-    """What a model folder holds: the fitted model, everything that `model.json` says, and the calibration, if any."""
+    """What a model folder holds: the fitted model (its calibration is `model.calibration_`) and where it comes from."""
 
     model: ZeroShotClassifier
-    about: dict[str, Any]
-    calibration: Calibration | None
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        return self.about.get("facts", {})
+    provenance: Provenance
+    about: ModelFile
 
 
 def save(
-    model: ZeroShotClassifier,
-    folder: str | Path,
-    facts: dict[str, Any] | None = None,
-    calibration: Calibration | None = None,
+    model: ZeroShotClassifier, folder: str | Path, provenance: Provenance | Mapping[str, Any] | None = None
 ) -> None:
     """Write a fitted model; an older model in the same place is replaced only when the new one is complete.
 
-    `facts` is anything else worth keeping that JSON can hold: the data set, its split, an evaluation.
+    `provenance` is what is known of its making: the data set, its split, the seed, an evaluation.
     """
-    folder = Path(folder)
-    arrays, values = _split(model)
-    if calibration is not None:
-        arrays[_REFERENCE] = np.ascontiguousarray(calibration.reference)
-    about = {
-        "format": FORMAT,
-        "firstsight": firstsight.__version__,
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in ("numpy", "torch")}},
-        "method": type(model).__name__,
-        "parameters": {k: v for k, v in model.get_params().items() if _is_plain(v)},
-        "values": values,
-        "facts": facts or {},
-        "calibration": None if calibration is None else calibration.to_json(),
-    }
-    card = model_card(model, about)
-    if folder.exists() and not (folder / "model.json").is_file():
-        raise BadInput(f"{folder} exists and is not a model folder; choose another place or remove it first.")
-    scratch = None
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-        save_file(arrays, scratch / "arrays.safetensors")
-        about["arrays_sha256"] = _sha256(scratch / "arrays.safetensors")
-        (scratch / "model.json").write_text(json.dumps(about, indent=1, ensure_ascii=False), encoding="utf-8")
-        (scratch / "README.md").write_text(card, encoding="utf-8")
-        for file in scratch.iterdir():
-            with file.open("rb") as written:
-                os.fsync(written.fileno())
-        scratch.chmod(0o755)
-        _take_place(scratch, folder)
-    except (OSError, SafetensorError) as error:
-        raise CannotWrite(
-            f"Could not write the model to {folder} ({getattr(error, 'strerror', None) or error}); what was there "
-            "before is untouched. Free some space or choose another place."
-        ) from error
-    finally:
-        if scratch is not None:
-            shutil.rmtree(scratch, ignore_errors=True)
+    folder = check_place(folder)
+    with locked(folder):
+        _write(model, folder, Provenance.read(provenance))
+
+
+@contextmanager
+def change(folder: str | Path, method: type[ZeroShotClassifier] | None = None) -> Iterator[Saved]:
+    """The model of a folder, to be changed in a `with` block: what `.model` is at its end takes the old one's place.
+
+    Whoever else changes the folder waits, so no change is lost; an error in the block leaves the folder as it was.
+    """
+    folder = check_place(folder)
+    with locked(folder):
+        saved = load_saved(folder, method)
+        yield saved
+        _write(saved.model, folder, saved.provenance)
 
 
 def load(folder: str | Path, method: type[ZeroShotClassifier] | None = None) -> ZeroShotClassifier:
@@ -112,38 +78,25 @@ def load(folder: str | Path, method: type[ZeroShotClassifier] | None = None) -> 
     return load_saved(folder, method).model
 
 
-def load_with_facts(
-    folder: str | Path, method: type[ZeroShotClassifier] | None = None
-) -> tuple[ZeroShotClassifier, dict[str, Any]]:
-    """The fitted model and everything else that `model.json` says."""
-    saved = load_saved(folder, method)
-    return saved.model, saved.about
-
-
 def load_saved(folder: str | Path, method: type[ZeroShotClassifier] | None = None) -> Saved:
-    """The fitted model, what `model.json` says, and the calibration."""
+    """The fitted model, with its calibration, and what `model.json` says."""
     folder = Path(folder)
-    if not (folder / "model.json").is_file():
-        raise UnreadableFile(
-            f"{folder} is not a model folder (no model.json); give a folder that `firstsight fit` wrote."
-        )
+    if not (folder / MODEL).is_file() and not folder.is_dir():
+        _no_model(folder)
     try:
-        about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-        if about["format"] > FORMAT:
-            raise BadInput(
-                f"{folder} was written by firstsight {about['firstsight']}, which is newer than this one; upgrade to "
-                "read it."
-            )
-        if _sha256(folder / "arrays.safetensors") != about["arrays_sha256"]:
+        found = read_together(folder, (MODEL, ARRAYS))
+        if MODEL not in found:
+            _no_model(folder)
+        about = read_model_file(found[MODEL], folder)
+        if ARRAYS not in found:
+            raise ValueError(f"{ARRAYS} is missing")
+        if hashlib.sha256(found[ARRAYS]).hexdigest() != about.arrays_sha256:
             raise UnreadableFile(
-                f"{folder}/arrays.safetensors is not the file that model.json describes (truncated or changed); "
-                "restore it or fit the model again."
+                f"{folder}/{ARRAYS} is not the file that model.json describes (truncated or changed); restore it or "
+                "fit the model again."
             )
-        arrays = load_file(folder / "arrays.safetensors")
-        calibration = about.get("calibration")
-        if calibration is not None:
-            calibration = Calibration.from_json(calibration, arrays.pop(_REFERENCE))
-        return Saved(_rebuild(about, arrays, method), about, calibration)
+        model = _rebuild(about, load_arrays(found[ARRAYS]), method)
+        return Saved(model, about.provenance, about)
     except BadInput:
         raise
     except (OSError, ValueError, LookupError, TypeError, AttributeError, SafetensorError) as error:
@@ -152,24 +105,74 @@ def load_saved(folder: str | Path, method: type[ZeroShotClassifier] | None = Non
         ) from error
 
 
+def check_place(folder: str | Path) -> Path:
+    """Where a model is going to be written, links followed; refused where something else would be lost."""
+    folder = resolve_place(Path(folder))
+    if folder.exists() and not (folder / MODEL).is_file():
+        raise BadInput(f"{folder} exists and is not a model folder; choose another place or remove it first.")
+    if _here().is_relative_to(folder):
+        raise BadInput(
+            f"{folder} is the folder that you are in, and would be replaced under your feet; go up one folder and give "
+            "its name."
+        )
+    return folder
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:  # the folder that we are in was removed
+        return Path("/")
+
+
+def _no_model(folder: Path) -> NoReturn:
+    raise UnreadableFile(f"{folder} is not a model folder (no model.json); give a folder that `firstsight fit` wrote.")
+
+
+def _write(model: ZeroShotClassifier, folder: Path, provenance: Provenance) -> None:
+    arrays, values = _split(model)
+    calibration: Calibration | None = getattr(model, "calibration_", None)
+    if calibration is not None:
+        arrays[_REFERENCE] = np.ascontiguousarray(calibration.reference)
+    about = ModelFile(
+        format=FORMAT,
+        firstsight=firstsight.__version__,
+        versions={"python": platform.python_version(), **{name: version(name) for name in ("numpy", "torch")}},
+        method=type(model).__name__,
+        parameters={k: v for k, v in model.get_params().items() if _is_plain(v)},
+        values=values,
+        provenance=provenance,
+        calibration=None if calibration is None else CalibrationNumbers(**calibration.to_json()),
+        arrays_sha256="",
+    )
+    card = model_card(model, about)
+
+    def fill(scratch: Path) -> None:
+        save_file(arrays, scratch / ARRAYS)
+        final = about.model_copy(update={"arrays_sha256": _sha256(scratch / ARRAYS)})
+        (scratch / MODEL).write_text(write_model_file(final), encoding="utf-8")
+        (scratch / CARD).write_text(card, encoding="utf-8")
+
+    replace_folder(folder, fill)
+
+
 def _rebuild(
-    about: dict[str, Any], arrays: dict[str, np.ndarray], method: type[ZeroShotClassifier] | None
+    about: ModelFile, arrays: dict[str, np.ndarray], method: type[ZeroShotClassifier] | None
 ) -> ZeroShotClassifier:
     """The reverse of `_split`."""
-    if method is not None and method.__name__ != about["method"]:
-        raise BadInput(f"The folder holds a {about['method']}, not a {method.__name__}; load it with its own class.")
-    cls = find_method(about["method"]) if method is None else method
-    model = cls(**{k: v for k, v in about["parameters"].items() if k in cls._get_param_names()})
-    for name in [*about["values"], *arrays]:
+    if method is not None and method.__name__ != about.method:
+        raise BadInput(f"The folder holds a {about.method}, not a {method.__name__}; load it with its own class.")
+    cls = find_method(about.method) if method is None else method
+    model = cls(**{k: v for k, v in about.parameters.items() if k in cls._get_param_names()})
+    calibration = about.calibration
+    if calibration is not None:
+        model.calibration_ = Calibration.from_json(calibration.as_json(), arrays.pop(_REFERENCE))
+    for name in [*about.values, *arrays]:
         if not _is_fitted(name.partition("/")[0]):
             raise ValueError(f"{name!r} is no fitted attribute")
-    values = dict(about["values"])
-    # Folders from before models kept the names of their attributes have them among the facts.
-    if "attribute_names_in_" not in values and (about.get("facts") or {}).get("attributes"):
-        values["attribute_names_in_"] = about["facts"]["attributes"]
-    for name, value in values.items():
+    for name, value in about.values.items():
         setattr(model, name, np.asarray(value) if name in _NAMES else value)
-    model.classes_ = np.asarray(values["classes_"])
+    model.classes_ = np.asarray(about.values["classes_"])
     renamed = _RENAMED if "class_attributes_" in arrays else {}
     for name, array in arrays.items():
         name = renamed.get(name, name)
@@ -178,7 +181,18 @@ def _rebuild(
             model.__dict__.setdefault(attribute, {})[key] = array
         else:
             setattr(model, attribute, array)
+    _check_shapes(model)
     return model
+
+
+def _check_shapes(model: ZeroShotClassifier) -> None:
+    """One description, one code and one name per class, and one name per attribute."""
+    (rows, width), n = model.descriptions_.shape, len(model.classes_)
+    if model.classes_.ndim != 1 or model.classes_.dtype.kind not in "iuU" or (rows, *model.seen_code_.shape) != (n, n):
+        raise ValueError(f"{n} classes_, {rows} descriptions_ and {len(model.seen_code_)} seen_code_ do not match")
+    names = getattr(model, "attribute_names_in_", None)
+    if names is not None and names.shape != (width,):
+        raise ValueError(f"{len(names)} attribute_names_in_ do not match {width} attributes")
 
 
 def _split(model: ZeroShotClassifier) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -186,7 +200,7 @@ def _split(model: ZeroShotClassifier) -> tuple[dict[str, np.ndarray], dict[str, 
     arrays: dict[str, np.ndarray] = {}
     values: dict[str, Any] = {}
     for name, value in vars(model).items():
-        if not _is_fitted(name):
+        if not _is_fitted(name) or name == "calibration_":
             continue
         if name == "classes_":
             values[name] = value.tolist()
@@ -216,33 +230,3 @@ def _is_plain(value: Any) -> bool:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _take_place(scratch: Path, folder: Path) -> None:
-    """Put the finished folder where the old one is; the old one is then in `scratch` or gone."""
-    if not folder.exists():
-        scratch.rename(folder)
-        return
-    if _exchange(scratch, folder):
-        return
-    # Two steps: a process killed between them leaves the old model under a hidden name beside `folder`.
-    old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=folder.parent))
-    folder.rename(old / folder.name)
-    try:
-        scratch.rename(folder)
-    except BaseException:  # Ctrl-C, too
-        if not folder.exists():
-            (old / folder.name).rename(folder)
-        raise
-    finally:
-        shutil.rmtree(old, ignore_errors=True)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Swap two folders in one step, so that no moment is without either; False where the system cannot."""
-    try:
-        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2  # Linux; Python has no name for it
-    except (AttributeError, OSError, TypeError):
-        return False
-    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    return renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0

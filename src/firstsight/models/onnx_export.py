@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,46 +11,65 @@ import numpy as np
 from firstsight.errors import BadInput
 from firstsight.files import write_atomically
 from firstsight.methods import ZeroShotClassifier, all_methods
-from firstsight.methods.parts.ranking import BilinearRanking
 
 OPSET = 17  # of 2022: what every ONNX Runtime that is still about can run
+_FLOAT, _INT64, _BOOL, _DOUBLE = 1, 7, 9, 11  # ONNX's numbers of types
 
 
 class Graph:
-    """An ONNX graph on its way; a value is known by its name. `graph("MatMul", x, y)` adds a node."""
+    """An ONNX graph on its way; a value is known by its name. `graph("MatMul", x, y)` adds a node.
+
+    Methods write their scores into it (`ZeroShotClassifier._export_scores`).
+    """
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
-    def __call__(self, op: str, *values: str, **attributes: Any) -> str:
+    def __call__(self, op: str, *values: str, outputs: int = 1, **attributes: Any) -> str:
+        """The name of the first of a node's outputs; `outputs` says how many there must be."""
         from onnx import helper
 
-        name = f"{op.lower()}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op, values, [name], **attributes))
-        return name
+        names = [f"{op.lower()}_{len(self.nodes)}" + "_more" * number for number in range(outputs)]
+        self.nodes.append(helper.make_node(op, values, names, **attributes))
+        return names[0]
 
-    def constant(self, values, dtype=np.float32) -> str:
+    def constant(self, values: Any, dtype: Any = np.float32) -> str:
         from onnx import numpy_helper
 
         name = f"constant_{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(values, dtype=dtype), name))
+        self.constants.append(numpy_helper.from_array(np.array(values, dtype=dtype, order="C"), name))
         return name
 
-    def linear(self, rows: str, weight, bias) -> str:
+    def double(self, value: Any) -> str:
+        """A value of the graph, or a constant, in double precision: for sums in which large terms cancel."""
+        return self("Cast", value, to=_DOUBLE) if isinstance(value, str) else self.constant(value, np.float64)
+
+    def single(self, value: str) -> str:
+        return self("Cast", value, to=_FLOAT)
+
+    def transposed(self, value: str) -> str:
+        return self("Transpose", value, perm=[1, 0])
+
+    def row_sums(self, value: str) -> str:
+        return self("ReduceSum", value, self.constant([1], np.int64), keepdims=1)
+
+    def linear(self, rows: str, weight: np.ndarray, bias: np.ndarray) -> str:
+        """Wx + b of each row, `weight (outputs, inputs)`."""
         return self("Add", self("MatMul", rows, self.constant(np.asarray(weight).T)), self.constant(bias))
 
-    def two_layers(self, rows: str, weights, name: str) -> str:
-        hidden = self("Relu", self.linear(rows, weights[f"{name}.0.weight"], weights[f"{name}.0.bias"]))
+    def two_layers(self, rows: str, weights: dict[str, np.ndarray], name: str, activation: str = "Relu") -> str:
+        """What `methods.parts.two_layers` does."""
+        hidden = self(activation, self.linear(rows, weights[f"{name}.0.weight"], weights[f"{name}.0.bias"]))
         return self.linear(hidden, weights[f"{name}.1.weight"], weights[f"{name}.1.bias"])
 
     def unit(self, rows: str) -> str:
         """Rows of length one; a row of zeros stays one."""
         norms = self("ReduceL2", rows, axes=[1], keepdims=1)
-        none = self("Cast", self("Equal", norms, self.constant(0.0)), to=1)
+        none = self.single(self("Equal", norms, self.constant(0.0)))
         return self("Div", rows, self("Add", norms, none))
 
-    def scaled(self, rows: str, kind: str | None, fitted) -> str:
+    def scaled(self, rows: str, kind: str | None, fitted: dict[str, np.ndarray]) -> str:
         """What `methods.parts.scaling.scale` does."""
         if kind == "unit":
             return self.unit(rows)
@@ -60,101 +78,112 @@ class Graph:
         return rows
 
     def products(self, rows: str, classes: str) -> str:
-        return self("MatMul", rows, self("Transpose", classes, perm=[1, 0]))
+        """The dot product of each row and each class (n, k)."""
+        return self("MatMul", rows, self.transposed(classes))
+
+    def bilinear(self, rows: str, weights: np.ndarray, classes: str) -> str:
+        return self.products(self("MatMul", rows, self.constant(weights)), classes)
 
     def closeness(self, rows: str, classes: str) -> str:
-        """−‖row − class‖², multiplied out to one matrix product."""
-        of_rows, of_classes = (
-            self("ReduceSum", self("Mul", v, v), self.constant([1], np.int64), keepdims=1) for v in (rows, classes)
-        )
-        twice = self("Mul", self.products(rows, classes), self.constant(2.0))
-        near = self("Sub", self("Sub", twice, of_rows), self("Transpose", of_classes, perm=[1, 0]))
-        return self("Min", near, self.constant(0.0))
-
-
-def _bilinear(g: Graph, model, X: str, A: str) -> str:
-    return g.products(g("MatMul", X, g.constant(model.weights_)), A)
-
-
-def _latem(g: Graph, model, X: str, A: str) -> str:
-    return g("Max", *(g.products(g("MatMul", X, g.constant(W)), A) for W in model.weights_))
-
-
-def _qfsl(g: Graph, model, X: str, A: str) -> str:
-    return g.products(g.linear(X, model.weights_["weight"].T, model.weights_["bias"]), A)
-
-
-def _sae(g: Graph, model, X: str, A: str) -> str:
-    if model.direction == "semantic":
-        return g.products(g.unit(g("MatMul", X, g.constant(model.weights_.T))), g.unit(A))
-    return g.products(g.unit(X), g.unit(g("MatMul", A, g.constant(model.weights_))))
-
-
-def _dem(g: Graph, model, X: str, A: str) -> str:
-    embedded = g("Relu", g.two_layers(A, model.weights_, "embed"))
-    return g.closeness(X, g("Add", embedded, g.constant(model.floor_)))
-
-
-def _psr(g: Graph, model, X: str, A: str) -> str:
-    return g.closeness(X, g.two_layers(A, model.weights_, "encode"))
-
-
-def _deep_embedding(g: Graph, model, X: str, A: str) -> str:
-    visual = g.linear(X, model.weights_["visual.weight"], model.weights_["visual.bias"])
-    return g.closeness(g("Relu", visual), g("Relu", g.two_layers(A, model.weights_, "semantic")))
-
-
-# By the name of the method's class. Each score needs the description alone: none asks whether a class was seen.
-SCORES: dict[str, Callable[[Graph, Any, str, str], str]] = {
-    "ESZSL": _bilinear,
-    "LatEm": _latem,
-    "QFSL": _qfsl,
-    "SAE": _sae,
-    "DEM": _dem,
-    "PSR": _psr,
-    "DeepEmbedding": _deep_embedding,
-    "TransductiveDeepEmbedding": _deep_embedding,
-}
+        """−‖row − class‖² (n, k), multiplied out to one matrix product."""
+        of_rows, of_classes = (self.row_sums(self("Mul", v, v)) for v in (rows, classes))
+        crossed = self.products(rows, classes)
+        squares = self("Add", of_rows, self.transposed(of_classes))
+        return self("Neg", self("Relu", self("Sub", squares, self("Add", crossed, crossed))))
 
 
 def exportable() -> list[str]:
     """The command-line words of the methods that `export_onnx` can write."""
-    return [word for word, method in all_methods().items() if _score_of(method) is not None]
+    unwritten = ZeroShotClassifier._export_scores
+    return [word for word, method in all_methods().items() if method._export_scores is not unwritten]
 
 
-def export_onnx(model: ZeroShotClassifier, path: str | Path, attributes: list[str] | None = None) -> None:
+def export_onnx(model: ZeroShotClassifier, path: str | Path, *, confidence: bool = False) -> None:
     """Write `features (n, d)`, `descriptions (k, a)` → `scores (n, k)`, all float32; scaling is part of the file.
 
-    The file's metadata hold the method, the classes, which of them were seen, and their descriptions, as JSON.
+    With `confidence`, a third input `seen (k,)` (bool) says which candidates are training classes, and a second output
+    `confidence (n, k)` is what `predict_proba` answers; the model must have been calibrated.
+    The file's metadata hold the method, the classes, which of them were seen, their descriptions and the names of
+    the attributes, as JSON.
     """
     path = Path(path)
     if path.suffix != ".onnx":
         raise BadInput(f"The file must end in .onnx, but is called {path.name!r}; rename it.")
-    score = _score_of(type(model))
-    if score is None:
-        raise BadInput(
-            f"{type(model).__name__} cannot be exported, because its score is not a plain function of features and "
-            f"description; these can: {', '.join(exportable())}."
-        )
+    if confidence:
+        model._require_calibration()
     try:
-        from onnx import TensorProto, checker, helper
+        import onnx
     except ImportError as error:
         raise BadInput("Exporting needs onnx; install it with pip install 'firstsight[onnx]'.") from error
-
     graph = Graph()
+    try:
+        outputs = _write(graph, model, confidence)
+    except NotImplementedError as reason:
+        raise BadInput(
+            f"{type(model).__name__} cannot be exported, because {reason}; these can: {', '.join(exportable())}."
+        ) from None
+    made = _made(graph, model, outputs)
+    onnx.checker.check_model(made)
+    write_atomically(path, made.SerializeToString())
+
+
+def _write(graph: Graph, model: ZeroShotClassifier, confidence: bool) -> dict[str, str]:
+    """Outputs of the file by name."""
     X = graph.scaled("features", model.feature_scaling, model.feature_scaler_)
-    A = graph.scaled("descriptions", model.attribute_scaling, model.attribute_scaler_)
-    graph.nodes.append(helper.make_node("Identity", [score(graph, model, X, A)], ["scores"]))
-    sizes = {
-        "features": ["n", model.n_features_in_],
-        "descriptions": ["k", model.descriptions_.shape[1]],
-        "scores": ["n", "k"],
-    }
-    features, descriptions, scores = (
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in sizes.items()
+    scores = _scores(graph, model, X, "descriptions")
+    return {"scores": scores, **({"confidence": _confidence(graph, model, X, scores)} if confidence else {})}
+
+
+def _scores(graph: Graph, model: ZeroShotClassifier, X: str, descriptions: str) -> str:
+    A = graph.scaled(descriptions, model.attribute_scaling, model.attribute_scaler_)
+    return model._export_scores(graph, X, A)
+
+
+def _confidence(graph: Graph, model: ZeroShotClassifier, X: str, scores: str) -> str:
+    """What `Calibration.confidence` does, for candidates that are all unseen, all seen, or of both kinds."""
+    calibration = model.calibration_
+    spread = graph.double(calibration.spread)
+    reference = graph("Div", graph.double(_scores(graph, model, X, graph.constant(calibration.reference))), spread)
+    off = graph("Sub", reference, graph("ReduceMean", reference, axes=[1], keepdims=1))
+    row_spread = graph("Sqrt", graph("ReduceMean", graph("Mul", off, off), axes=[1], keepdims=1))
+    row_spread = graph("Max", row_spread, graph.double(1e-6))  # as `calibration.confidence.floored`
+
+    kinds = [calibration.scale_for(np.array(seen)) for seen in ([False], [True], [False, True])]
+    numbers = [[scale.temperature, scale.row_power, scale.guesses] for scale in kinds]
+    size, none, two, one = graph("Size", "seen"), *(graph.constant(number, np.int64) for number in (0, 2, 1))
+    count = graph("ReduceSum", graph("Cast", "seen", to=_INT64), keepdims=0)
+    kind = graph("Where", graph("Equal", count, size), one, two)
+    kind = graph("Where", graph("Equal", count, none), none, kind)
+    chosen = graph("Gather", graph.double(numbers), kind, axis=0)
+    temperature, power, guesses = (
+        graph("Gather", chosen, graph.constant(place, np.int64), axis=0) for place in range(3)
     )
+    t = graph("Mul", graph("Mul", temperature, spread), graph("Pow", row_spread, power))  # (n, 1)
+    sure = graph("Softmax", graph("Div", graph.double(scores), t), axis=1)
+    guess = graph("Div", guesses, graph.double(size))
+    return graph.single(graph("Add", graph("Mul", sure, graph("Sub", graph.double(1.0), guesses)), guess))
+
+
+def _made(graph: Graph, model: ZeroShotClassifier, outputs: dict[str, str]) -> Any:
+    """The whole file."""
+    from onnx import helper
+
+    inputs: dict[str, tuple[int, list[Any]]] = {
+        "features": (_FLOAT, ["n", model.n_features_in_]),
+        "descriptions": (_FLOAT, ["k", model.descriptions_.shape[1]]),
+    }
+    if "confidence" in outputs:
+        inputs["seen"] = (_BOOL, ["k"])
+    for name, value in outputs.items():
+        graph.nodes.append(helper.make_node("Identity", [value], [name]))
     name = type(model).__name__
-    body = helper.make_graph(graph.nodes, name, [features, descriptions], [scores], graph.constants)
+    body = helper.make_graph(
+        graph.nodes,
+        name,
+        [helper.make_tensor_value_info(name, *about) for name, about in inputs.items()],
+        [helper.make_tensor_value_info(name, _FLOAT, ["n", "k"]) for name in outputs],
+        graph.constants,
+    )
     made = helper.make_model(body, producer_name="firstsight", opset_imports=[helper.make_opsetid("", OPSET)])
     made.ir_version = 8  # goes with the opset; newer runtimes read it, older ones do too
     about = {
@@ -162,16 +191,9 @@ def export_onnx(model: ZeroShotClassifier, path: str | Path, attributes: list[st
         "classes": model.classes_.tolist(),
         "seen": (model.seen_code_ >= 0).tolist(),
         "descriptions": model.descriptions_.tolist(),
-        "attributes": list(attributes or []),
+        "attributes": model.attribute_names_in_.tolist() if hasattr(model, "attribute_names_in_") else [],
     }
     for key, value in about.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         made.metadata_props.add(key=f"firstsight.{key}", value=text)
-    checker.check_model(made)
-    write_atomically(path, made.SerializeToString())
-
-
-def _score_of(method: type) -> Callable[[Graph, Any, str, str], str] | None:
-    if issubclass(method, BilinearRanking):
-        return _bilinear
-    return SCORES.get(method.__name__)
+    return made

@@ -1,61 +1,125 @@
-"""Ranked answers of a saved model: classes, scores, confidence, "none of these", and why."""
+"""Ranked answers of a fitted model: classes, scores, confidence, "none of these", and why."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from firstsight.errors import BadInput
-from firstsight.models.model_folder import Saved
+from firstsight.methods import ZeroShotClassifier
 from firstsight.recognition.explain import explain
+from firstsight.recognition.scoring import Score, score_answers
 
 NONE_OF_THESE = "none of these"
 NO_CALIBRATION = (
-    "this model has no calibration, so its confidence is unknown; fit it with `firstsight fit … --calibrate` (or "
+    "this model has no calibration, so its confidence is unknown; fit it with `firstsight fit … --confidence` (or "
     "`firstsight learn`) to get it"
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """The best candidates of n rows; everything but `rejected` has one column per place."""
+    """The best candidates of n rows; `classes`, `scores` and `confidence` have one column per place."""
 
     classes: np.ndarray  # (n, top) labels
     scores: np.ndarray  # (n, top)
     confidence: np.ndarray | None  # (n, top); None without a calibration
     rejected: np.ndarray | None  # (n,) whether none of the candidates will do; None if not asked
     why: list[dict[str, Any]] | None = None  # per row
+    names: Sequence[str | int] = ()  # what the rows are called: paths, or numbers
+    truth: Sequence[str | None] | None = None  # the rows' classes where they are known
+    candidates: np.ndarray = field(default_factory=lambda: np.array([]))  # what there was to choose from
+    skipped: Sequence[tuple[str, str]] = ()  # pictures that could not be read, and why
+    key: str = "row"  # what a name is: "row" of features, or "file"
 
-    def as_json(self, names: list) -> list[dict[str, Any]]:
-        """One entry per row: file, class, confidence, top (and rejected, why, where asked)."""
-        entries = []
-        for row, name in enumerate(names):
-            sure = None if self.confidence is None else self.confidence[row].tolist()
-            top = [
-                {"class": label, "confidence": None if sure is None else sure[place], "score": score}
-                for place, (label, score) in enumerate(
-                    zip(self.classes[row].tolist(), self.scores[row].tolist(), strict=True)
-                )
-            ]
-            entry = {"file": str(name), "class": top[0]["class"], "confidence": top[0]["confidence"], "top": top}
-            if self.rejected is not None:
-                entry["rejected"] = bool(self.rejected[row])
-                if entry["rejected"]:
-                    entry |= {"class": NONE_OF_THESE, "confidence": None}
-            if self.why is not None:
-                entry["why"] = self.why[row]
-            entries.append(entry)
-        return entries
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    def about(
+        self,
+        names: Sequence[str | int],
+        truth: Sequence[str | None] | None = None,
+        skipped: Sequence[tuple[str, str]] = (),
+        key: str = "row",
+    ) -> Answers:
+        """The same answers, with what their rows are called and what is known of them."""
+        return replace(self, names=names, truth=truth, skipped=skipped, key=key)
+
+    @property
+    def best(self) -> list[Any]:
+        """The answer of each row: its best class, or "none of these"."""
+        found = self.classes[:, 0].tolist()
+        if self.rejected is None:
+            return found
+        return [NONE_OF_THESE if gone else name for name, gone in zip(found, self.rejected, strict=True)]
+
+    def score(self) -> Score | None:
+        """How often the best class is right, over the rows whose class is known and among the candidates."""
+        return None if self.truth is None else score_answers(self.truth, self.best, self.candidates.tolist())
+
+    def to_frame(self) -> pd.DataFrame:
+        """One line per row: what it is called, its class, and what else is known."""
+        found: dict[str, Any] = {self.key: list(self.names), "class": self.best}
+        if self.confidence is not None:
+            found["confidence"] = self._confidence_of_best()
+        if self.rejected is not None:
+            found["rejected"] = self.rejected
+        for side in ("for", "against") if self.why is not None else ():
+            found[side] = ["; ".join(one["attribute"] for one in why[side]) for why in self.why or []]
+        return pd.DataFrame(found)
+
+    def ranked(self) -> pd.DataFrame:
+        """One line per row and place: what the row is called, rank, class, confidence and score."""
+        n, top = self.classes.shape
+        found: dict[str, Any] = {
+            self.key: np.repeat(np.array(list(self.names), dtype=object), top),
+            "rank": np.tile(np.arange(1, top + 1), n),
+            "class": self.classes.ravel(),
+        }
+        if self.confidence is not None:
+            found["confidence"] = self.confidence.ravel()
+        found["score"] = self.scores.ravel()
+        if self.rejected is not None:
+            found["rejected"] = np.repeat(self.rejected, top)
+        return pd.DataFrame(found)
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """One entry per row: file, class, confidence, top (and row, rejected, why, where there are such)."""
+        return [self._entry(row) for row in range(len(self))]
+
+    def _confidence_of_best(self) -> list[float | None]:
+        assert self.confidence is not None
+        sure = self.confidence[:, 0].tolist()
+        gone = np.zeros(len(self), dtype=bool) if self.rejected is None else self.rejected
+        return [None if none else one for one, none in zip(sure, gone, strict=True)]
+
+    def _entry(self, row: int) -> dict[str, Any]:
+        labels, scores = self.classes[row].tolist(), self.scores[row].tolist()
+        sure = [None] * len(labels) if self.confidence is None else self.confidence[row].tolist()
+        top = [
+            {"class": label, "confidence": one, "score": score}
+            for label, one, score in zip(labels, sure, scores, strict=True)
+        ]
+        name = self.names[row]
+        entry: dict[str, Any] = {"row": name} if self.key == "row" else {}
+        entry |= {"file": str(name), "class": labels[0], "confidence": sure[0], "top": top}
+        if self.rejected is not None:
+            entry["rejected"] = bool(self.rejected[row])
+            if entry["rejected"]:
+                entry |= {"class": NONE_OF_THESE, "confidence": None}
+        if self.why is not None:
+            entry["why"] = self.why[row]
+        return entry
 
 
 def answer(
-    saved: Saved,
-    X,
-    classes=None,
+    model: ZeroShotClassifier,
+    X: Any,
+    classes: Any = None,
     top: int = 5,
     *,
     reject_share: float | None = None,
@@ -69,10 +133,14 @@ def answer(
     `shift_seen` takes the calibration's constant off the scores of seen classes, which methods tend to prefer;
     left out, the answers are the method's own.
     """
-    model, calibration = saved.model, saved.calibration
+    calibration = getattr(model, "calibration_", None)
     if calibration is None and (reject_share is not None or shift_seen):
         asked = f'"{NONE_OF_THESE}"' if reject_share is not None else "Shifting seen classes"
         raise BadInput(f"{asked} needs numbers measured on held-out classes, and {NO_CALIBRATION}.")
+    if len(X) == 0:
+        raise BadInput("There are no rows to name; give at least one.")
+    if top < 1:
+        raise BadInput(f"`top` must be at least 1, but is {top}.")
     labels, A, codes = model._candidates(classes)
     seen = codes >= 0
     chosen = classes if isinstance(classes, pd.DataFrame) else labels
@@ -87,17 +155,26 @@ def answer(
         if reject_share is not None:
             scale = calibration.scale_for(seen, shift_seen)
             rejected = calibration.standing(model, X, scores) < scale.threshold(reject_share)
-    reasons = _reasons(saved, X, scores, labels, A, progress) if why else None
-    return Answers(labels[best], np.take_along_axis(scores, best, axis=1), confidence, rejected, reasons)
+    reasons = _reasons(model, X, scores, labels, A, progress) if why else None
+    ranked = labels[best], np.take_along_axis(scores, best, axis=1)
+    return Answers(*ranked, confidence, rejected, reasons, names=range(len(X)), candidates=labels)
 
 
-def _reasons(saved: Saved, X, scores: np.ndarray, labels: np.ndarray, A: np.ndarray, progress) -> list[dict[str, Any]]:
+def _reasons(
+    model: ZeroShotClassifier,
+    X: Any,
+    scores: np.ndarray,
+    labels: np.ndarray,
+    A: np.ndarray,
+    progress: Callable[[int, int], None] | None,
+) -> list[dict[str, Any]]:
     if len(labels) < 2:
         raise BadInput("Why a class is chosen is told against the next best one; give at least two candidates.")
-    names = list(map(str, saved.facts.get("attributes") or [])) or [f"attribute {m}" for m in range(A.shape[1])]
+    names = [str(name) for name in getattr(model, "attribute_names_in_", ())]
+    names = names or [f"attribute {m}" for m in range(A.shape[1])]
     X, told = np.asarray(X), []
     for row, (first, second) in enumerate(np.argsort(-scores, axis=1, kind="stable")[:, :2]):
-        found = explain(saved.model, X[row], A[first], A[second], scores[row, first] - scores[row, second])
+        found = explain(model, X[row], A[first], A[second], scores[row, first] - scores[row, second])
         told.append({"instead_of": labels[second].item(), "lead": found.lead, **found.speaking(names)})
         told[-1]["rest"] = found.rest
         if progress is not None:

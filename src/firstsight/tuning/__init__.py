@@ -1,1 +1,5 @@
 """Choosing parameters on validation classes, cut from the training rows alone."""
+
+from firstsight.tuning.search import Choice, tune
+
+__all__ = ["Choice", "tune"]

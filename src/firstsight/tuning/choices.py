@@ -16,19 +16,25 @@ from firstsight.tuning.schema import ChoiceFile
 Choices = dict[str, dict[str, dict[str, Any]]]
 
 
-def read_tuned(place: Path, datasets: list[ZeroShotDataset]) -> dict[str, Choices]:
-    """By data set, the choices in a file or in a folder's .json files.
-
-    A setting takes the choice that was made for it; where only the other setting's was made, it takes that.
-    """
+def read_choices(place: Path) -> list[tuple[str, ChoiceFile]]:
+    """What a file, or each of a folder's .json files, holds, and where it stood."""
     if not place.exists():
         raise UnreadableFile(f"There is no {place}; `firstsight tune … --json {place}` writes it.")
     files = sorted(place.glob("*.json")) if place.is_dir() else [place]
+    return [(str(file), read_choice(file)) for file in files]
+
+
+def gather_choices(
+    choices_made: list[tuple[str, ChoiceFile]], datasets: list[ZeroShotDataset], place: str
+) -> dict[str, Choices]:
+    """By data set, the choices that were made for it.
+
+    A setting takes the choice that was made for it; where only the other setting's was made, it takes that.
+    """
     known = {dataset.name: dataset for dataset in datasets}
     found: dict[str, Choices] = {name: {} for name in known}
-    source: dict[tuple[str, str, str], Path] = {}
-    for file in files:
-        choice = read_choice(file)
+    source: dict[tuple[str, str, str], str] = {}
+    for file, choice in choices_made:
         dataset = known.get(choice.dataset)
         if dataset is None:
             continue  # a folder may serve several benchmarks
@@ -40,14 +46,14 @@ def read_tuned(place: Path, datasets: list[ZeroShotDataset]) -> dict[str, Choice
             before = source.setdefault((dataset.name, choice.method, objective), file)
             if before != file:
                 raise BadInput(
-                    f"{before} and {file.name} hold two choices for {choice.method} on {dataset.name} "
+                    f"{before} and {file} hold two choices for {choice.method} on {dataset.name} "
                     f"({objective}); keep one."
                 )
             # Both objectives' choice is named alike for both, so that one fit of an inductive method serves them.
             same = "+".join(other for other, values in choice.chosen.items() if values == parameters)
             by_setting[objective] = {"parameters": parameters, "tuned": {"objective": same, **about}}
     if not any(found.values()):
-        raise BadInput(f"{place} holds nothing that was tuned on {', '.join(known)}; leave --tuned out, or tune first.")
+        raise BadInput(f"{place} holds nothing that was tuned on {', '.join(known)}; leave it out, or tune first.")
     for choices in found.values():
         for by_setting in choices.values():
             for setting, other in (("zsl", "gzsl"), ("gzsl", "zsl")):
@@ -66,3 +72,17 @@ def read_choice(file: Path) -> ChoiceFile:
         raise UnreadableFile(
             f"{file} is not what `firstsight tune --json` writes ({reason(error)}); give such a file."
         ) from None
+
+
+def refuse_to_lose(path: Path, method: str, dataset: str, objectives: list[str]) -> None:
+    """A file is written over by a search that answers all that it answered, and by no other."""
+    if not path.exists():
+        return
+    before = read_choice(path)
+    same = (before.method, before.dataset) == (method, dataset)
+    lost = [objective for objective in before.chosen if not same or objective not in objectives]
+    if lost:
+        raise BadInput(
+            f"{path} holds what was chosen for {before.method} on {before.dataset} ({', '.join(lost)}), which would be "
+            "lost; choose another file, or remove it."
+        )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from firstsight.data import ZeroShotDataset
+from firstsight.execution.entries import Entry
 from firstsight.execution.plan import make_plan
 from firstsight.execution.runner import Event
 from firstsight.execution.session import CHECKPOINTS, prepare, remove_if_empty
@@ -24,9 +25,8 @@ class Trials:
 
     folder: Path
     folds: list[ZeroShotDataset]
-    method: str  # its command-line word
+    entry: Entry  # with the parameters that are not searched
     objectives: list[str]
-    fixed: dict[str, Any]  # parameters that are not searched
     seed: int
     processes: int
     tell: Callable[[list[Record]], None] = lambda records: None  # hears of every fit that has ended
@@ -36,13 +36,10 @@ class Trials:
 
         One fit of an inductive method serves both objectives; a transductive one is fitted for each.
         """
-        given = {self.method: self.fixed}
         plans = {
             fold.name: [
                 replace(job, seed=self.seed)
-                for job in make_plan(
-                    fold.name, [self.method], self.objectives, given=given, study=STUDY, variants=candidates
-                )
+                for job in make_plan(fold.name, [self.entry], self.objectives, study=STUDY, variants=candidates)
             ]
             for fold in self.folds
         }
@@ -52,26 +49,13 @@ class Trials:
         found = {key_of(record): record for record in read_records(self.folder)}
         return [self._candidate(parameters, found) for parameters in candidates]
 
-    def forget(self) -> None:
-        """Remove what a search has left in the folder, and the folder if nothing else is in it."""
-        for path in self.folder.glob("*.jsonl"):
-            if all(record.study == STUDY for record in read_records(path)):
-                path.unlink()
-        for fold in self.folds:  # its checkpoints are those of fits that failed
-            checkpoints = self.folder / CHECKPOINTS / file_stem(fold.name)
-            for checkpoint in checkpoints.glob("*.safetensors"):
-                checkpoint.unlink()
-            remove_if_empty(checkpoints)
-        remove_if_empty(self.folder / CHECKPOINTS)
-        remove_if_empty(self.folder)
-
     def _show(self, event: Event) -> None:
         if event.records is not None:
             self.tell(event.records)
 
     def _candidate(self, parameters: dict[str, Any], found: dict[Key, Record]) -> Candidate:
         cells = [
-            [found[key_of(Cell(fold.name, self.method, self.seed, parameters, STUDY, o))] for fold in self.folds]
+            [found[key_of(Cell(fold.name, self.entry.name, self.seed, parameters, STUDY, o))] for fold in self.folds]
             for o in self.objectives
         ]
         errors = [record.error or "" for records in cells for record in records if record.status == "failed"]
@@ -79,3 +63,17 @@ class Trials:
             return Candidate(parameters, {}, errors[0])
         figures = zip(self.objectives, cells, strict=True)
         return Candidate(parameters, {o: [getattr(record, FIGURE[o]) for record in records] for o, records in figures})
+
+
+def forget_trials(folder: Path, folds: list[ZeroShotDataset]) -> None:
+    """Remove what a search has left in a folder, and the folder if nothing else is in it."""
+    for path in folder.glob("*.jsonl"):
+        if all(record.study == STUDY for record in read_records(path)):
+            path.unlink()
+    for fold in folds:  # checkpoints are those of fits that failed
+        checkpoints = folder / CHECKPOINTS / file_stem(fold.name)
+        for checkpoint in checkpoints.glob("*.safetensors"):
+            checkpoint.unlink()
+        remove_if_empty(checkpoints)
+    remove_if_empty(folder / CHECKPOINTS)
+    remove_if_empty(folder)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 
@@ -21,3 +23,15 @@ def pattern_scores(log_yes: np.ndarray, log_no: np.ndarray, priors: np.ndarray, 
     yes = log_yes[:, useful] - np.log(priors[useful])
     no = log_no[:, useful] - np.log1p(-priors[useful])
     return (yes - no) @ patterns[:, useful].T + no.sum(axis=1, keepdims=True)
+
+
+def export_pattern_scores(
+    graph: Any, log_yes: str, log_no: str, priors: np.ndarray, A: str, thresholds: np.ndarray
+) -> str:
+    """`pattern_scores` of the binarised descriptions `A`, in an ONNX graph."""
+    useful = np.flatnonzero((priors > 0) & (priors < 1))
+    yes, no, A = (graph("Gather", value, graph.constant(useful, np.int64), axis=1) for value in (log_yes, log_no, A))
+    yes = graph("Sub", yes, graph.constant(np.log(priors[useful])))
+    no = graph("Sub", no, graph.constant(np.log1p(-priors[useful])))
+    patterns = graph.single(graph("Greater", A, graph.constant(thresholds[useful])))
+    return graph("Add", graph.products(graph("Sub", yes, no), patterns), graph.row_sums(no))

@@ -33,7 +33,7 @@ class Checkpoint:
     Left out, `every` is FIRSTSIGHT_CHECKPOINT_SECONDS of the environment, or else 10.
     """
 
-    def __init__(self, path: str | Path, owner: str, every: float | None = None):
+    def __init__(self, path: str | os.PathLike[str], owner: str, every: float | None = None):
         self.path, self.owner = Path(path), owner
         self.every = float(os.environ.get("FIRSTSIGHT_CHECKPOINT_SECONDS", 10)) if every is None else every
         self._saved = time.monotonic()

@@ -2,52 +2,56 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from torch import Tensor
 
-from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods.base import RandomState, ZeroShotClassifier
+from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.tensors import as_tensor, make_generator
 from firstsight.methods.parts.training import train
 
 
 class BilinearRanking(ZeroShotClassifier):
-    """Base of the methods that score F(x, c) = xᵀ W a_c and differ in the loss on F alone.
-
-    A subclass stores the parameters below and writes `_loss(scores, y)`, the mean loss of rows with scores (b, C).
+    """Base of the methods that score F(x, c) = xᵀ W a_c and differ in the loss on F, and in their defaults, alone.
 
     W starts at zero. Every loss here is a hinge on differences of F, so stretching the margin and the learning rate by
     the same factor stretches W by it and leaves every prediction as it is: only learning_rate / margin matters.
     """
 
-    margin: float
-    learning_rate: float
-    epochs: int
-    batch_size: int
-    verbose: bool
-
     _dtypes = (np.float32,)
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "margin": [Interval(Real, 0, None, closed="neither")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "epochs": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "feature_scaling": [StrOptions({"unit", "standard"}), None],
-        "attribute_scaling": [StrOptions({"unit", "standard"}), None],
-        "verbose": ["boolean"],
-        "random_state": ["random_state"],
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"margin": [Interval(Real, 0, None, closed="neither")]}
+
+    def __init__(
+        self,
+        margin: float,
+        learning_rate: float,
+        epochs: int,
+        batch_size: int,
+        feature_scaling: Scaling,
+        attribute_scaling: Scaling,
+        verbose: bool,
+        random_state: RandomState,
+    ) -> None:
+        self.margin = margin
+        self.learning_rate = learning_rate
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.feature_scaling = feature_scaling
+        self.attribute_scaling = attribute_scaling
+        self.verbose = verbose
+        self.random_state = random_state
 
     def _fit(self, X, y, S):
         rows, labels, A = as_tensor(X), torch.from_numpy(y), as_tensor(S)
         W = torch.zeros(X.shape[1], S.shape[1])
         self.history_ = train(
             [W],
-            lambda batch: self._loss(rows[batch] @ W @ A.T, labels[batch]),
+            lambda batch: self._loss(rows[batch] @ W @ A.T, labels[batch], self.margin),
             len(rows),
             epochs=self.epochs,
             batch_size=self.batch_size,
@@ -59,7 +63,9 @@ class BilinearRanking(ZeroShotClassifier):
         )
         self.weights_ = W.detach().numpy()
 
-    def _loss(self, scores: Tensor, y: Tensor) -> Tensor:
+    @staticmethod
+    def _loss(scores: Tensor, y: Tensor, margin: float) -> Tensor:
+        """Mean loss of rows with scores (b, C) of the seen classes and labels (b,)."""
         raise NotImplementedError
 
     def _embed_classes(self, A):
@@ -67,6 +73,9 @@ class BilinearRanking(ZeroShotClassifier):
 
     def _scores(self, X, E, seen):
         return X @ E  # (n, k)
+
+    def _export_scores(self, graph, X, A):
+        return graph.bilinear(X, self.weights_, A)
 
 
 def violations(scores: Tensor, y: Tensor, margin: float) -> Tensor:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from firstsight.benchmark.map_study import is_current, make_map, map_file
+from firstsight.benchmarking.map_study import is_current, make_map, map_file
 
 
 @pytest.fixture(scope="module")

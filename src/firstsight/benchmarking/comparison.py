@@ -1,0 +1,171 @@
+"""`firstsight.benchmark`: estimators on data sets, one record per cell, one row per estimator, data set and seed."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from firstsight.benchmarking.record_lines import in_a_line
+from firstsight.data import ZeroShotDataset, load_dataset
+from firstsight.errors import BadInput, UnknownName
+from firstsight.evaluation import SETTINGS, TITLES
+from firstsight.execution.entries import entries_of
+from firstsight.execution.plan import SEPARATIONS, STUDIED, Job, make_plan
+from firstsight.execution.runner import Event, cores
+from firstsight.execution.session import Session, prepare
+from firstsight.records.schema import Record, key_of
+from firstsight.terminal import progress as bar
+from firstsight.terminal import say
+from firstsight.tuning.choices import Choices, gather_choices, read_choices
+from firstsight.tuning.schema import ChoiceFile
+from firstsight.tuning.search import Choice
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Plans = dict[str, list[Job]]  # by data set
+Show = Callable[[Event], None]
+Follower = Callable[[Plans, Session], AbstractContextManager[Show]]  # whoever wants to show how far it is
+Data = ZeroShotDataset | str | Path
+
+
+def benchmark(
+    estimators: Any,
+    datasets: Data | Sequence[Data],
+    *,
+    seeds: int = 1,
+    settings: str | Sequence[str] = SETTINGS,
+    out: str | Path | None = None,
+    tuned: str | Path | Choice | Sequence[Choice] | None = None,
+    calibrate: bool = False,
+    study: str = "",
+    values: Sequence[float] | None = None,
+    processes: int | None = None,
+    progress: bool | Follower = True,
+) -> pd.DataFrame:
+    """Fit and judge estimators on data sets; T1, ts, tr and H in percent, one row per estimator, data set and seed.
+
+    Parameters
+    ----------
+    estimators : words, classes or instances, in a list or alone; (name, estimator) pairs or a dictionary for several
+        variants of one method. Methods that are known by a word run in worker processes; a pipeline, or a class of a
+        notebook, runs in this process, because no code is ever sent or read. `random_state` and `setting` of an
+        instance are set by `seeds` and `settings`.
+    datasets : data sets, or what `load_dataset` reads, in a list or alone
+    seeds : how many: 0, 1, …; one for what has nothing random
+    settings : "zsl", "gzsl" or both
+    out : a folder of records; started again with the same, only what is missing is done. None: none are kept
+    tuned : what `tune` chose: a file, a folder of them, or choices
+    calibrate : also H with a constant taken off seen classes' scores, from a validation fold (one more fit each)
+    study, values : "separation" varies λ of both deep embeddings over `values`
+    processes : worker processes; all cores if left out
+    progress : a bar on a terminal and a logged line per cell; or a function that shows it in another way
+    """
+    loaded = [one if isinstance(one, ZeroShotDataset) else load_dataset(one) for one in _listed(datasets)]
+    entries = entries_of(estimators)
+    chosen = _settings(settings)
+    variants = _variants(study, values)
+    if study and (strange := [entry.name for entry in entries if entry.word not in STUDIED]):
+        raise BadInput(f"The study {study!r} is about {' and '.join(STUDIED)}; leave {strange[0]} out.")
+    if seeds < 1:
+        raise BadInput(f"`seeds` must be at least 1, but is {seeds}; it says how many: 0, 1, ….")
+    choices = choices_for(tuned, loaded)
+    plans = {
+        d.name: make_plan(d.name, entries, chosen, seeds, None, choices.get(d.name), study, variants) for d in loaded
+    }
+    follow = progress if callable(progress) else (_lines if progress else _silence)
+    with _folder(out) as folder, prepare(folder, loaded, plans, calibrate) as session:
+        finished: list[Record] = list(session.there)
+        with follow(plans, session) as show:
+
+            def hear(event: Event) -> None:
+                finished.extend(event.records or [])
+                show(event)
+
+            session.run(processes or cores(), hear)
+    return table_of(finished, plans)
+
+
+def choices_for(
+    tuned: str | Path | Choice | Sequence[Choice] | None, datasets: list[ZeroShotDataset]
+) -> dict[str, Choices]:
+    """By data set, method and setting, what tuning chose."""
+    if tuned is None:
+        return {}
+    if isinstance(tuned, str | Path):
+        return gather_choices(read_choices(Path(tuned)), datasets, str(tuned))
+    listed = [tuned] if isinstance(tuned, Choice) else tuned
+    files: list[tuple[str, ChoiceFile]] = [(f"choice {n}", one.to_file()) for n, one in enumerate(listed, start=1)]
+    return gather_choices(files, datasets, "`tuned`")
+
+
+def table_of(records: list[Record], plans: Plans) -> pd.DataFrame:
+    """One row per estimator, data set and seed of a plan (and value of a study), in the order of the plan."""
+    import pandas as pd
+
+    newest = {key_of(record): record for record in records}
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for job in (job for jobs in plans.values() for job in jobs):
+        for record in (newest[key_of(cell)] for cell in job.cells() if key_of(cell) in newest):
+            about = {"dataset": job.dataset, "method": job.method, **job.variant, "seed": job.seed}
+            row = rows.setdefault(tuple(about.values()), {**about, **dict.fromkeys(TITLES.values()), "seconds": 0.0})
+            row |= {TITLES[n]: value for n in TITLES if (value := getattr(record, n)) is not None}
+            row["seconds"] += record.seconds or 0.0
+            row["error"] = record.error or row.get("error")
+    table = pd.DataFrame(list(rows.values()))
+    return table.astype(dict.fromkeys(TITLES.values(), float))
+
+
+def _settings(settings: str | Sequence[str]) -> tuple[str, ...]:
+    named = SETTINGS if settings == "both" else (settings,) if isinstance(settings, str) else tuple(settings)
+    for name in named:
+        if name not in SETTINGS:
+            raise UnknownName("setting", str(name), SETTINGS)
+    return named
+
+
+def _variants(study: str, values: Sequence[float] | None) -> list[dict[str, Any]]:
+    if not study:
+        if values is not None:
+            raise BadInput('`values` belong to study="separation"; leave them out.')
+        return [{}]
+    if study != "separation":
+        raise UnknownName("study", study, ("separation",))
+    numbers = SEPARATIONS if values is None else [float(value) for value in values]
+    return [{"separation": number} for number in dict.fromkeys(numbers)]
+
+
+def _listed(datasets: Data | Sequence[Data]) -> Sequence[Data]:
+    return datasets if isinstance(datasets, list | tuple) else [datasets]  # type: ignore[list-item]
+
+
+@contextmanager
+def _folder(out: str | Path | None) -> Iterator[Path]:
+    if out is not None:
+        yield Path(out)
+        return
+    with tempfile.TemporaryDirectory(prefix="firstsight-benchmark-") as scratch:
+        yield Path(scratch)
+
+
+@contextmanager
+def _lines(plans: Plans, session: Session) -> Iterator[Show]:
+    total, done = sum(len(job.cells()) for job in session.jobs), 0
+    with bar("Benchmark", total) as advance:
+
+        def show(event: Event) -> None:
+            nonlocal done
+            done += len(event.records or [])
+            for record in event.records or []:
+                say(f"[{done}/{total}] {in_a_line(record)}")
+            advance(done, f"{event.job.dataset} {event.job.name}")
+
+        yield show
+
+
+@contextmanager
+def _silence(plans: Plans, session: Session) -> Iterator[Show]:
+    yield lambda event: None

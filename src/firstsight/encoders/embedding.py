@@ -1,0 +1,67 @@
+"""A folder of pictures → a file of features."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from firstsight import encoders
+from firstsight.data.feature_files import FeatureFile, write_feature_file
+from firstsight.encoders.backbone import DEFAULT
+from firstsight.encoders.folders import name_as_text, survey_pictures
+from firstsight.errors import BadInput
+from firstsight.terminal import logger, progress, say
+
+SKIPPED_SHOWN = 20
+
+
+def embed(
+    pictures: str | Path,
+    *,
+    backbone: str | Path = DEFAULT,
+    out: str | Path | None = None,
+    batch_size: int = 32,
+    runtime: str = "auto",
+    labelled: bool = True,
+    verbose: bool = False,
+) -> FeatureFile:
+    """Features of a folder's pictures, one row per picture, named by their path within it; written to `out` if given.
+
+    Sub-folder names are their classes, unless not `labelled`. Features are kept by the content of the picture, in
+    $FIRSTSIGHT_CACHE or the user's cache folder: a run that is killed goes on where it was. What cannot be read is
+    logged, and told in `skipped`.
+    """
+    if out is not None and Path(out).suffix != ".npz":
+        raise BadInput(f"The file must end in .npz, but is called {Path(out).name!r}; rename it.")
+    folder = Path(pictures)
+    found = survey_pictures(folder)
+    for remark in found.remarks():
+        logger.warning("%s", remark)
+    encoder = encoders.PictureEncoder(backbone, batch_size=batch_size, runtime=runtime)
+    root = folder if folder.is_dir() else folder.parent
+    with progress(f"Pictures in {name_as_text(folder.name or folder)}", len(found.paths), verbose) as show:
+        encoded = encoder.encode(found.paths, progress=lambda done, total: show(done, ""), root=root, announce=say)
+    skipped, classes = encoded.skipped, found.classes
+    tell_skipped(skipped)
+    if not encoded.files:
+        raise BadInput(
+            f"None of the {len(found.paths)} pictures in {name_as_text(folder)} could be read "
+            f"(for {skipped[0][0]}: {skipped[0][1]}); check them."
+        )
+    content = FeatureFile(
+        features=encoded.features,
+        names=encoded.files,
+        labels=[classes[row] for row in encoded.rows] if classes is not None and labelled else None,
+        backbone=encoder.facts,
+        skipped=skipped,
+    )
+    if out is not None:
+        write_feature_file(out, content)
+    return content
+
+
+def tell_skipped(skipped: list[tuple[str, str]]) -> None:
+    """Log which pictures could not be read, the first of them by name."""
+    for name, reason in skipped[:SKIPPED_SHOWN]:
+        logger.warning("skipped %s: %s.", name, reason)
+    if len(skipped) > SKIPPED_SHOWN:
+        logger.warning("skipped %d more.", len(skipped) - SKIPPED_SHOWN)

@@ -1,0 +1,146 @@
+"""Which files are pictures, by name and by content, and how much memory one takes before anything is unpacked."""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+from typing import Any
+
+from PIL import Image
+
+# The only formats that Pillow is asked for: others (EPS, for one) start programs or are read by slow, seldom used code.
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "PPM", "AVIF", "JPEG2000")
+SUFFIXES = (
+    *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".avif"),
+    *(".heic", ".heif", ".hif", ".jp2", ".j2k", ".jpx", ".jpf", ".j2c", ".jpc", ".pbm", ".pnm", ".apng", ".mpo"),
+)
+# Pictures to a person, but not to us: cameras' raw files, drawings, and the working files of editors.
+UNREAD_SUFFIXES = (
+    *(".3fr", ".arw", ".cr2", ".cr3", ".crw", ".dcr", ".dng", ".erf", ".fff", ".gpr", ".iiq", ".kdc", ".mef"),
+    *(".mos", ".mrw", ".nef", ".nrw", ".orf", ".pef", ".raf", ".raw", ".rw2", ".rwl", ".sr2", ".srf", ".srw"),
+    *(".x3f", ".svg", ".svgz", ".eps", ".psd", ".psb", ".xcf", ".kra", ".jxl", ".jxr", ".bpg", ".exr", ".hdr"),
+    *(".tga", ".dds", ".ico", ".icns", ".pcx", ".fits", ".dcm", ".pict", ".qoi"),
+)
+HEAD = 64  # bytes that `sniff` looks at
+
+_MAGIC = {
+    b"\xff\xd8\xff": "JPEG",
+    b"\x89PNG\r\n\x1a\n": "PNG",
+    b"GIF87a": "GIF",
+    b"GIF89a": "GIF",
+    b"II*\0": "TIFF",
+    b"MM\0*": "TIFF",
+    b"II+\0": "TIFF",
+    b"MM\0+": "TIFF",
+    b"\0\0\0\x0cjP  \r\n\x87\n": "JPEG2000",
+    b"\xff\x4f\xff\x51": "JPEG2000",
+}
+_HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
+
+
+class Undecodable(Exception):
+    """Why a file is no picture that can be used: a few words for a person."""
+
+
+def sniff(head: bytes) -> str | None:
+    """The format that the first bytes of a file speak of, None if they are not a picture's."""
+    for magic, name in _MAGIC.items():
+        if head.startswith(magic):
+            return name
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "WEBP"
+    if head[:2] == b"BM" and head[14:18] in {struct.pack("<I", size) for size in (12, 40, 52, 56, 64, 108, 124)}:
+        return "BMP"
+    if re.match(rb"P[1-6]\s+(#|\d)", head):
+        return "PPM"
+    if head[4:8] == b"ftyp":
+        length = min(int.from_bytes(head[:4], "big"), HEAD)
+        brands = [head[8:12], *(head[at : at + 4] for at in range(16, length, 4))]
+        if b"avif" in brands or b"avis" in brands:
+            return "AVIF"
+        if brands[0] in _HEIF_BRANDS:
+            return "HEIF"
+    return None
+
+
+def open_picture(content: bytes) -> Image.Image:
+    """The picture in a file's bytes, not yet unpacked."""
+    kind = sniff(content[:HEAD])
+    if kind == "HEIF":
+        try:
+            from pillow_heif import HeifImageFile  # type: ignore[import-not-found,unused-ignore]
+        except ImportError:
+            raise Undecodable("HEIC pictures need pillow-heif: pip install 'firstsight[heic]'") from None
+        return HeifImageFile(io.BytesIO(content))  # type: ignore[no-untyped-call,unused-ignore]
+    Image.init()  # Pillow may have been built without some of them
+    return Image.open(io.BytesIO(content), formats=[name for name in FORMATS if name in Image.OPEN])
+
+
+def claimed_bytes(content: bytes) -> int:
+    """What a decoder takes by the size that a file claims, where it would take it before Pillow knows the size.
+
+    WebP's canvas is made on opening; a JPEG 2000 file has a second size inside, and the decoder believes that one.
+    """
+    kind = sniff(content[:HEAD])
+    if kind == "WEBP":
+        width, height = _webp_size(content[:30])
+        return width * height * 16
+    if kind == "JPEG2000":
+        return max((_codestream_bytes(content[at.end() :][:36]) for at in _CODESTREAM.finditer(content)), default=0)
+    return 0
+
+
+_CODESTREAM = re.compile(rb"\xff\x4f\xff\x51")
+
+
+def _codestream_bytes(siz: bytes) -> int:
+    if len(siz) < 38 - 2:
+        return 0
+    right, bottom, left, top, tile_width, tile_height = struct.unpack_from(">6I", siz, 4)
+    bands = struct.unpack_from(">H", siz + b"\0\0", 36)[0] if len(siz) > 37 else 4
+    picture = max(right - left, 0) * max(bottom - top, 0)
+    return 8 * min(max(bands, 1), 4) * max(picture, min(tile_width, right) * min(tile_height, bottom))
+
+
+def _webp_size(head: bytes) -> tuple[int, int]:
+    chunk, data = head[12:16], head[20:30].ljust(10, b"\0")
+    if chunk == b"VP8X":
+        return 1 + int.from_bytes(data[4:7], "little"), 1 + int.from_bytes(data[7:10], "little")
+    if chunk == b"VP8L":
+        bits = int.from_bytes(data[1:5], "little")
+        return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    return int.from_bytes(data[6:8], "little") & 0x3FFF, int.from_bytes(data[8:10], "little") & 0x3FFF
+
+
+def stored_bytes(mode: str) -> int:
+    """Bytes that Pillow takes for one pixel of an unpacked picture."""
+    return 1 if mode in ("1", "L", "P") else 2 if mode.startswith("I;16") else 4
+
+
+def decoder_bytes(picture: Image.Image) -> int:
+    """What the decoder of a picture's format takes besides the picture itself, over all of it."""
+    pixels, bands = picture.width * picture.height, len(picture.getbands())
+    if picture.format in ("JPEG", "MPO"):
+        return 2 * bands * pixels  # progressive ones: the coefficients of the whole picture
+    if picture.format == "TIFF":
+        return _tiff_piece(getattr(picture, "tag_v2", {}), picture)
+    if picture.format == "JPEG2000":
+        return 8 * bands * pixels
+    besides = {"WEBP": 12, "AVIF": 20, "HEIF": 20, "GIF": 1, "BMP": 2, "DIB": 2, "PPM": 4}
+    return besides.get(picture.format or "", 0) * pixels
+
+
+def _tiff_piece(tags: Any, picture: Image.Image) -> int:
+    """A strip or a tile, which is unpacked as a whole and may be larger than the picture."""
+
+    def number(tag: int, otherwise: int) -> int:
+        value = tags.get(tag, otherwise)
+        return max(int(value[0] if isinstance(value, tuple) else value), 0)
+
+    depths = tags.get(258, 1)
+    bits: int = max(map(int, depths), default=1) if isinstance(depths, tuple) else int(depths)
+    per_pixel = max(-(-bits * max(number(277, 1), 1) // 8), 4)  # libtiff may hand out RGBA whatever is inside
+    if 322 in tags or 323 in tags:
+        return number(322, picture.width) * number(323, picture.height) * per_pixel
+    return picture.width * min(number(278, picture.height), picture.height) * per_pixel

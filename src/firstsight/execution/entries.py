@@ -1,0 +1,182 @@
+"""What may enter a benchmark or a search, under which name, and where it can run.
+
+A method that is known by a word (firstsight's own, and those of installed packages) is made anew in a worker process
+from that word and its parameters. Everything else (a pipeline, a class of a notebook) is known to this process alone
+and runs here, one after the other: no process ever takes code from a file or a stream.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from firstsight.errors import BadInput
+from firstsight.evaluation import core_of
+from firstsight.evaluation.estimators import parameter_prefix
+from firstsight.methods import ZeroShotClassifier, all_methods, find_method
+
+# Set by the benchmark: the seed of the cell, its setting, the place of its checkpoint.
+_SUPPLIED = ("random_state", "setting", "checkpoint")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An estimator and the name that its records bear."""
+
+    name: str
+    word: str = ""  # a method that every process finds by this word; empty: only this process knows the estimator
+    given: dict[str, Any] = field(default_factory=dict)  # its parameters other than defaults, as JSON can hold them
+    estimator: Any = field(default=None, repr=False)  # where there is no word: copies of it are fitted
+
+    @property
+    def kind(self) -> Any:
+        """The class of the method inside."""
+        return type(core_of(self.estimator)) if self.estimator is not None else all_methods()[self.word]
+
+    @property
+    def has_chance(self) -> bool:
+        """Whether anything in it takes a `random_state`; else every seed gives the same."""
+        if self.estimator is None:
+            return "random_state" in self.kind._get_param_names()
+        return any(name.rpartition("__")[2] == "random_state" for name in self.estimator.get_params())
+
+    def make(self, parameters: Mapping[str, Any], seed: int, setting: str, checkpoint: str | None = None) -> Any:
+        """An unfitted estimator; what is supplied goes where a parameter of that name is."""
+        made = self.kind(**self.given) if self.estimator is None else clone(self.estimator)
+        made.set_params(**parameters)
+        prefix, known = parameter_prefix(made), made.get_params()
+        supplied: dict[str, Any] = {f"{prefix}setting": setting, f"{prefix}checkpoint": checkpoint}
+        supplied |= dict.fromkeys((name for name in known if name.rpartition("__")[2] == "random_state"), seed)
+        return made.set_params(**{name: value for name, value in supplied.items() if name in known})
+
+    def with_parameters(self, parameters: Mapping[str, Any]) -> Entry:
+        """The same with other parameters, under the same name."""
+        if self.estimator is None:
+            return Entry(self.name, self.word, {**self.given, **parameters})
+        estimator = clone(self.estimator).set_params(**parameters)
+        return Entry(self.name, "", plain(given_of(estimator)), estimator)
+
+
+def entries_of(estimators: Any) -> list[Entry]:
+    """Entries from what a caller names: words, classes, instances, (name, estimator) pairs, a dictionary; or one."""
+    if isinstance(estimators, Mapping):
+        estimators = list(estimators.items())
+    elif not isinstance(estimators, list | tuple) or _is_pair(estimators):
+        estimators = [estimators]
+    found = [entry_of(one[1], one[0]) if _is_pair(one) else entry_of(one) for one in estimators]
+    if not found:
+        raise BadInput("No estimator was named; give a method's word, a class, an instance, or a list of these.")
+    names = [entry.name for entry in found]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise BadInput(f"Two estimators would be called {twice!r} in the records; name them: [('one', …), ('two', …)].")
+    return found
+
+
+def _is_pair(one: Any) -> bool:
+    return isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str) and not isinstance(one[1], str)
+
+
+def entry_of(estimator: Any, name: str | None = None) -> Entry:
+    """The entry of one estimator; without a name it is called after its word or its classes."""
+    if isinstance(estimator, Entry):
+        return estimator
+    if name is not None and (not isinstance(name, str) or not name.strip()):
+        raise BadInput(f"The name of an estimator must be a text that is not empty; got {name!r}.")
+    if isinstance(estimator, str):
+        estimator = find_method(estimator)
+    if isinstance(estimator, type):
+        estimator = estimator()
+    if not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
+        raise BadInput(
+            "An estimator must be a method's word, or a class or an instance with `fit` and `get_params` (as "
+            f"scikit-learn has them); got {type(estimator).__name__}."
+        )
+    word = next((word for word, cls in all_methods().items() if cls is type(estimator)), "")
+    _refuse_foreign_name(name, word)
+    given = given_of(estimator)
+    if word and plain(given) == given:
+        return Entry(name or word, word, given)
+    return Entry(name or word or description_of(estimator), "", plain(given), estimator)
+
+
+def _refuse_foreign_name(name: str | None, word: str) -> None:
+    if name is not None and name in all_methods() and name != word:
+        raise BadInput(f"{name!r} is the name of another method; records would mix them up: choose another name.")
+
+
+def given_of(estimator: Any, prefix: str = "") -> dict[str, Any]:
+    """The parameters that are not defaults, those of inner estimators as `step__name`; none that is supplied."""
+    defaults = inspect.signature(type(estimator).__init__).parameters
+    beside = {*_SUPPLIED, *getattr(type(estimator), "beside_results", ())}
+    inner = dict(estimator.steps) if isinstance(estimator, Pipeline) else {}
+    found: dict[str, Any] = {}
+    for name, value in estimator.get_params(deep=False).items():
+        if hasattr(value, "get_params") and not isinstance(value, type):
+            inner[name] = value
+        elif name not in beside and name != "steps" and not _same(value, defaults[name].default):
+            found[f"{prefix}{name}"] = value
+    for name, step in inner.items():
+        if hasattr(step, "get_params"):
+            found |= given_of(step, f"{prefix}{name}__")
+    return found
+
+
+def description_of(estimator: Any) -> str:
+    """Its class, or the classes of its steps: `StandardScaler+SJE`."""
+    if isinstance(estimator, Pipeline):
+        return "+".join(description_of(step) for _, step in estimator.steps)
+    core = core_of(estimator)
+    if isinstance(estimator, str):  # a step that is "passthrough"
+        return estimator
+    return type(estimator).__name__ + ("" if core is estimator else f"({description_of(core)})")
+
+
+def parameters_of(estimator: Any) -> dict[str, Any]:
+    """All parameters as JSON can hold them, presets resolved, without those that do not change results."""
+    if isinstance(estimator, ZeroShotClassifier):
+        return plain(estimator.resolved_parameters())
+    core, prefix = core_of(estimator), parameter_prefix(estimator)
+    beside = {*_SUPPLIED, *getattr(type(core), "beside_results", ())}
+    known = {name: value for name, value in estimator.get_params().items() if not hasattr(value, "get_params")}
+    if isinstance(core, ZeroShotClassifier):
+        known |= {f"{prefix}{name}": value for name, value in core.resolved_parameters().items()}
+    known |= {f"best__{name}": value for name, value in getattr(estimator, "best_params_", {}).items()}
+    return plain({name: v for name, v in known.items() if name.rpartition("__")[2] not in {*beside, "steps"}})
+
+
+def identity_of(estimator: Any) -> Any:
+    """What a fit begins with: classes, their code where they are no installed method, and parameters."""
+    core = core_of(estimator)
+    return [description_of(estimator), _code_of(type(core)), parameters_of(estimator)]
+
+
+def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as JSON holds them; what it cannot hold, as its `repr` (an address in memory is nobody's identity)."""
+    return json.loads(json.dumps(dict(values), default=lambda value: re.sub(r" at 0x[0-9a-f]+", "", repr(value))))
+
+
+def _code_of(cls: type) -> str:
+    """A digest of a class's source: in a notebook, a class that was edited is another one under the same name."""
+    if cls in all_methods().values():
+        return ""
+    try:
+        source = inspect.getsource(cls).encode()
+    except (OSError, TypeError):  # typed in at a prompt
+        functions = [value for value in vars(cls).values() if inspect.isfunction(value)]
+        source = repr([(f.__code__.co_code, f.__code__.co_consts, f.__code__.co_names) for f in functions]).encode()
+    return hashlib.sha256(source).hexdigest()[:12]
+
+
+def _same(value: Any, default: Any) -> bool:
+    try:
+        return type(value) is type(default) and bool(value == default)
+    except (TypeError, ValueError):  # arrays compare to arrays
+        return False

@@ -1,0 +1,114 @@
+"""A method and a data set → a recognizer, safe against being killed on the way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from glob import escape
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import clone
+
+from firstsight.calibration import calibrate
+from firstsight.data import ZeroShotDataset, load_dataset
+from firstsight.errors import BadInput, UnknownName
+from firstsight.evaluation import fit_on
+from firstsight.methods import ZeroShotClassifier, find_method
+from firstsight.models import Provenance, check_place
+from firstsight.recognition.recognizer import Recognizer
+from firstsight.terminal import say
+
+Method = str | type[ZeroShotClassifier] | ZeroShotClassifier
+
+
+def fit(
+    method: Method,
+    data: ZeroShotDataset | str | Path,
+    *,
+    out: str | Path | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    setting: str = "gzsl",
+    confidence: bool = False,
+    features: str | None = None,
+    random_state: int = 0,
+    checkpoint: str | Path | None = None,
+    verbose: bool = False,
+) -> Recognizer:
+    """Fit a method on a data set's training rows; saved to `out` if given.
+
+    method : a method's word, its class, or an unfitted estimator
+    data : a data set, or what `load_dataset` takes (`features` chooses among an xlsa17 folder's files)
+    setting : what a transductive method's pool holds: test rows of unseen classes ("zsl"), or all ("gzsl")
+    confidence : also measure confidence and accuracy on held-out classes: three more fits, on fewer classes
+    checkpoint : where the state of a running fit is kept; beside `out` if that is given. A fit that is killed goes on
+        where it was when the same call is made again, and ends with the same model.
+    """
+    with checkpointed(out, checkpoint) as place:
+        given = {"random_state": random_state, "setting": setting, "checkpoint": place, "verbose": verbose}
+        estimator = make_estimator(method, parameters, **given)
+        dataset = data if isinstance(data, ZeroShotDataset) else load_dataset(data, features)
+        if place is not None and Path(place).exists():
+            say(f"Going on from {place}, if it is of this very fit.")
+        began = time.perf_counter()
+        fit_on(estimator, dataset)
+        seconds = round(time.perf_counter() - began, 2)
+        if confidence:
+            say("Calibrating on held-out classes.")
+            estimator.calibration_ = calibrate(estimator, dataset, checkpoint=place, verbose=verbose)
+        forget_place(estimator)
+        seed = estimator.get_params().get("random_state", random_state)
+        provenance = Provenance.of(estimator, dataset, seed=seed, seconds=seconds)
+        return finished(Recognizer(estimator, provenance), out)
+
+
+def make_estimator(method: Method, parameters: Mapping[str, Any] | None = None, **given: Any) -> ZeroShotClassifier:
+    """An unfitted estimator. `given` are values for whatever the method knows of them and nobody has set; an
+    estimator keeps its own, but for where its checkpoint is and whether it shows progress."""
+    if isinstance(method, ZeroShotClassifier):
+        own = {name: value for name, value in given.items() if name in ("checkpoint", "verbose") and value}
+        if parameters:
+            raise BadInput("`parameters` belong to a method's name; set those of an estimator on it.")
+        return clone(method).set_params(**{k: v for k, v in own.items() if k in method.get_params()})
+    cls = find_method(method) if isinstance(method, str) else method
+    known = cls._get_param_names()
+    chosen = dict(parameters or {})
+    for name in chosen:
+        if name not in known:
+            raise UnknownName(f"parameter of {method if isinstance(method, str) else cls.__name__}", name, known)
+    for name, value in given.items():
+        if name in known and value is not None:
+            chosen.setdefault(name, value)
+    estimator = cls(**chosen)
+    try:
+        estimator._validate_params()
+    except ValueError as error:  # scikit-learn's own sentence: which parameter, what is allowed, what came
+        raise BadInput(str(error)) from error
+    return estimator
+
+
+@contextmanager
+def checkpointed(out: str | Path | None, checkpoint: str | Path | None) -> Iterator[str | None]:
+    """Where a fit keeps its state: as told, or beside `out`, which is looked at first; gone once all went well."""
+    if out is not None:
+        place = check_place(out)
+        checkpoint = checkpoint or place.with_name(place.name + ".checkpoint")
+    yield None if checkpoint is None else str(checkpoint)
+    if checkpoint is not None:
+        path = Path(checkpoint)
+        for left in [path, *path.parent.glob(f"{escape(path.name)}.fold*")]:
+            left.unlink(missing_ok=True)
+
+
+def forget_place(estimator: ZeroShotClassifier) -> None:
+    """A place on this machine is no part of a model."""
+    if "checkpoint" in estimator.get_params():
+        estimator.set_params(checkpoint=None)
+
+
+def finished(made: Recognizer, out: str | Path | None) -> Recognizer:
+    """The recognizer, saved where it was wished for."""
+    if out is not None:
+        made.save(out)
+    return made

@@ -1,0 +1,253 @@
+"""One folder of pictures and one table of classes → a recognizer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from firstsight.calibration import Calibration, calibrate
+from firstsight.data import read_descriptions
+from firstsight.data.feature_files import FeatureFile, read_feature_file
+from firstsight.data.folds import FEWEST_CLASSES
+from firstsight.data.training_set import TrainingSet, check_described, make_training_set
+from firstsight.encoders.attribute_tables import read_class_table
+from firstsight.encoders.backbone import DEFAULT
+from firstsight.encoders.embedding import embed
+from firstsight.encoders.folders import find_pictures
+from firstsight.errors import BadInput, UnknownName
+from firstsight.methods import ZeroShotClassifier, find_method
+from firstsight.models import PictureCounts, Provenance
+from firstsight.recognition.fitting import Method, checkpointed, finished, forget_place, make_estimator
+from firstsight.recognition.inputs import is_feature_file
+from firstsight.recognition.recognizer import Recognizer
+from firstsight.terminal import logger
+
+Table = pd.DataFrame | str | Path
+
+# On tasks drawn from training classes of CUB (benchmarks/few_pictures.py), GFZSL was level with the deep embedding at
+# 64 and at 600 rows; beyond a thousand nothing was compared, and the paper's method stands.
+FEW_ROWS = 1000
+
+
+def learn(
+    pictures: str | Path | FeatureFile,
+    classes: Table,
+    *,
+    out: str | Path | None = None,
+    backbone: str | Path = DEFAULT,
+    method: Method | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    unlabeled: str | Path | None = None,
+    unseen: Sequence[str] | None = None,
+    split: Table | Mapping[str, str] | None = None,
+    random_state: int = 0,
+    batch_size: int = 32,
+    runtime: str = "auto",
+    checkpoint: str | Path | None = None,
+    verbose: bool = False,
+) -> Recognizer:
+    """Learn to recognise every class of a table; those without pictures are recognised by their description.
+
+    pictures : a folder with one sub-folder per class, or features with labels (`embed` makes them, or an .npz file)
+    classes : a description of every class: a table indexed by class, or its file (`describe` makes one)
+    method : a method's word, its class, or an estimator; left out, chosen by the data's size
+    unlabeled : a folder of pictures without labels to learn from as well, of seen and unseen classes
+    unseen, split : classes to play unseen, by name or in a table (class, split: seen or unseen); their pictures are
+        held out of training and say how often the model is right (`provenance.evaluation`)
+    out : where to save the model. A call that is killed then goes on where it was when it is made again.
+
+    The model is calibrated: other models are fitted on some of the classes with pictures and asked about the others,
+    which tells what to expect of classes without pictures (`model.calibration_.estimate`).
+    """
+    encoding: dict[str, Any] = {"backbone": backbone, "batch_size": batch_size, "runtime": runtime}
+    with checkpointed(out, checkpoint) as place:
+        descriptions = classes if isinstance(classes, pd.DataFrame) else read_descriptions(classes)
+        held = held_out_classes(descriptions, unseen, split)
+        _check_before_the_long_part(pictures, descriptions, held)
+        labelled = _features(pictures, **encoding, verbose=verbose)
+        pool = None if unlabeled is None else embed(unlabeled, labelled=False, **encoding, verbose=verbose)
+        tested = np.isin(labelled.labels or [], sorted(held))
+        training = _training_set(pictures, labelled, ~tested, descriptions, pool)
+        estimator = _choose(method, parameters, training, random_state, place, verbose)
+        began = time.perf_counter()
+        _fit(estimator, training)
+        _estimate(estimator, training, random_state, place, verbose)
+        forget_place(estimator)
+        facts: dict[str, Any] = {"seed": random_state, "seconds": round(time.perf_counter() - began, 2)}
+        facts["pictures"] = PictureCounts(
+            labelled=len(training.train),
+            unlabelled=len(training.pool),
+            held_out=int(tested.sum()),
+            skipped=len(labelled.skipped) + (len(pool.skipped) if pool else 0),
+        )
+        if labelled.backbone is not None:
+            facts["backbone"] = {**labelled.backbone, **_place(pictures, backbone)}
+        if tested.any():
+            facts["evaluation"] = evaluate_held_out(estimator, labelled, tested, held)
+        encoding["backbone"] = backbone if _place(pictures, backbone) else None
+        return finished(Recognizer(estimator, Provenance.of(estimator, training, **facts), **encoding), out)
+
+
+def held_out_classes(
+    descriptions: pd.DataFrame, unseen: Sequence[str] | None, split: Table | Mapping[str, str] | None
+) -> set[str]:
+    """The classes that are to play unseen, by name or in a table of class and split."""
+    if unseen is not None and split is not None:
+        raise BadInput("`unseen` and `split` both say which classes are unseen; give one of the two.")
+    if split is not None:
+        words = _split_words(split)
+        strange = next((word for word in words.values() if word not in ("seen", "unseen")), None)
+        if strange is not None:
+            raise BadInput(f"The column 'split' must say seen or unseen, but says {strange!r}; correct it.")
+        named, unseen = list(words), [name for name, word in words.items() if word == "unseen"]
+    else:
+        named = unseen = [str(name) for name in unseen or []]
+    known = [str(name) for name in descriptions.index]
+    for name in named:
+        if name not in set(known):
+            raise UnknownName("class", name, known)
+    return set(unseen)
+
+
+def evaluate_held_out(
+    model: ZeroShotClassifier, labelled: FeatureFile, rows: np.ndarray, held: set[str]
+) -> dict[str, float]:
+    """How many held-out pictures are named right: among the unseen classes alone, and among all."""
+    X, y = labelled.features[rows], np.array(labelled.labels)[rows]
+    among_unseen = model.predict(X, classes=[name for name in model.classes_.tolist() if name in held])
+    return {
+        "held_out_pictures": len(y),
+        "held_out_classes": len(held),
+        "right_among_unseen": int((among_unseen == y).sum()),
+        "right_among_all": int((model.predict(X) == y).sum()),
+    }
+
+
+def expectation(calibration: Calibration | None, n_seen: int) -> str:
+    """What held-out classes say of classes without pictures, as a sentence, with what it rests on."""
+    if calibration is None:
+        return (
+            f"No estimate: it takes at least {FEWEST_CLASSES} classes with pictures to hold some out, and there are "
+            f"{n_seen}."
+        )
+    k, t1 = calibration.held_out_classes, calibration.estimate["t1"]
+    rows = calibration.scales["unseen"].rows
+    return (
+        f"What to expect of classes without pictures: {100 * t1:.0f} % right among {k} such classes (chance "
+        f"{100 / k:.0f} %), measured on classes held out of training, {calibration.n_folds} times {k} of {n_seen}, "
+        f"{rows} pictures in all; each time the method had {calibration.training_classes} classes to learn from."
+    )
+
+
+def _split_words(split: Table | Mapping[str, str]) -> dict[str, str]:
+    if isinstance(split, Mapping):
+        return {str(name): str(word) for name, word in split.items()}
+    table = split if isinstance(split, pd.DataFrame) else read_class_table(split)
+    if "class" in table.columns:
+        table = table.set_index("class")
+    if "split" not in table.columns:
+        raise BadInput("The table that says which classes are unseen must have the columns class and split; add them.")
+    return {str(name): str(word).strip().lower() for name, word in table["split"].items()}
+
+
+def _check_before_the_long_part(pictures: Any, descriptions: pd.DataFrame, held: set[str]) -> None:
+    if isinstance(pictures, FeatureFile) or is_feature_file(pictures):
+        return
+    labels = find_pictures(pictures)[1]
+    if labels is None:
+        raise BadInput(f"{pictures} must have one sub-folder per class, but holds pictures directly; sort them first.")
+    check_described(labels, descriptions)
+    if held and not set(labels) & held:
+        raise BadInput(
+            f"None of the unseen classes has pictures to test on ({sorted(held)[0]!r} for one); leave it out."
+        )
+    check_described([label for label in labels if label not in held], descriptions)
+
+
+def _features(pictures: str | Path | FeatureFile, **encoding: Any) -> FeatureFile:
+    if isinstance(pictures, FeatureFile):
+        found = pictures
+    elif is_feature_file(pictures):
+        found = read_feature_file(pictures)
+    else:
+        return embed(pictures, **encoding)
+    if found.labels is None:
+        raise BadInput("The features say nothing about classes; learning needs the class of every row.")
+    return found
+
+
+def _training_set(
+    pictures: Any, labelled: FeatureFile, rows: np.ndarray, descriptions: pd.DataFrame, pool: FeatureFile | None
+) -> TrainingSet:
+    name = "features" if isinstance(pictures, FeatureFile) else Path(pictures).resolve().name
+    labels = [label for label, kept in zip(labelled.labels or [], rows, strict=True) if kept]
+    features = labelled.features if rows.all() else labelled.features[rows]
+    training = make_training_set(name, features, labels, descriptions, None if pool is None else pool.features)
+    for finding in training.findings():
+        if finding.severity != "note":
+            logger.warning("%s: %s", finding.severity, finding.message)
+    return training
+
+
+def _choose(
+    method: Method | None,
+    parameters: Mapping[str, Any] | None,
+    training: TrainingSet,
+    random_state: int,
+    checkpoint: str | None,
+    verbose: bool,
+) -> ZeroShotClassifier:
+    """The method asked for, or the one that suits the data.
+
+    Few pictures: GFZSL, which is fitted in a moment and is as good as the deep embedding on them.
+    """
+    pool, parameters = len(training.pool), dict(parameters or {})
+    if method is not None:
+        found = find_method(method) if isinstance(method, str) else method
+        if pool and not found.transductive:
+            name = method if isinstance(method, str) else getattr(found, "__name__", type(found).__name__)
+            raise BadInput(f"{name} cannot learn from pictures without labels; leave --unlabeled out, or --method.")
+    elif pool:
+        method = "transductive-deep-embedding"
+    elif "preset" not in parameters and len(training.train) <= FEW_ROWS:
+        method, parameters = "gfzsl", {"feature_scaling": "unit", **parameters}
+    else:
+        method = "deep-embedding"
+    given = {"random_state": random_state, "setting": "gzsl", "checkpoint": checkpoint, "verbose": verbose}
+    return make_estimator(method, parameters, **given)
+
+
+def _fit(estimator: Any, training: TrainingSet) -> None:
+    X, y = training.part("train")
+    pool = {"X_unlabeled": training.pool} if len(training.pool) else {}
+    estimator.fit(X, y, training.descriptions, **pool)
+
+
+def _estimate(
+    estimator: ZeroShotClassifier, training: TrainingSet, seed: int, checkpoint: str | None, verbose: bool
+) -> None:
+    """What held-out classes say of the method: accuracy to expect and how sure it may be. Nothing if they are too few.
+
+    Few pictures make many small folds, because one fold of three classes says little and costs nothing.
+    """
+    if len(training.seen_classes) < FEWEST_CLASSES:
+        return
+    n_folds = 10 if len(training.train) <= FEW_ROWS else 3
+    estimator.calibration_ = calibrate(
+        estimator, training, n_folds, random_state=seed, checkpoint=checkpoint, verbose=verbose
+    )
+
+
+def _place(pictures: Any, backbone: str | Path) -> dict[str, str]:
+    """Where a local backbone is, so that predict finds it; its fingerprint tells if another has taken its place.
+
+    Features from a file were made elsewhere: nothing is known of the place.
+    """
+    if isinstance(pictures, FeatureFile) or is_feature_file(pictures) or not Path(backbone).is_dir():
+        return {}
+    return {"path": str(Path(backbone).resolve())}

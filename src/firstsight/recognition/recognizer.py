@@ -1,0 +1,189 @@
+"""A model that is asked: pictures or rows in; names, confidence and reasons out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from firstsight.data import read_descriptions
+from firstsight.data.feature_files import FeatureFile
+from firstsight.errors import BadInput
+from firstsight.methods import ZeroShotClassifier
+from firstsight.models import Provenance, add_classes, change, load_saved, remove_classes, save
+from firstsight.models.class_table import as_labels
+from firstsight.recognition.answers import Answers, answer
+from firstsight.recognition.backbones import OwnBackbone
+from firstsight.recognition.candidates import Candidates, choose_classes
+from firstsight.recognition.inputs import Rows, Show, as_list, is_feature_file, is_features, read_pictures, read_rows
+from firstsight.recognition.scoring import Score
+from firstsight.terminal import counted
+
+
+class Recognizer:
+    """A fitted model, where it comes from, and its backbone if it looks at pictures.
+
+    Call it with what is to be named: a path, a PIL picture, a uint8 array, a folder, rows of features, or a list of
+    these. Several threads may ask at once. Nothing is printed; `progress(done, total)` tells how far it is.
+
+    >>> import numpy as np, pandas as pd
+    >>> from firstsight import ESZSL
+    >>> table = pd.DataFrame({"stripes": [1, 0, 1], "horns": [0, 1, 1]}, index=["zebra", "ox", "bongo"])
+    >>> model = ESZSL().fit([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]], ["zebra", "zebra", "ox", "ox"], table)
+    >>> Recognizer(model)(np.array([[0.8, 0.9]])).best
+    ['bongo']
+    """
+
+    def __init__(
+        self,
+        model: ZeroShotClassifier,
+        provenance: Provenance | None = None,
+        backbone: str | Path | None = None,
+        *,
+        batch_size: int = 32,
+        runtime: str = "auto",
+    ):
+        self.model = model
+        self.provenance = provenance or Provenance()
+        options = {"batch_size": batch_size, "runtime": runtime}
+        self.backbone = OwnBackbone(self.provenance.backbone, backbone, model.n_features_in_, **options)
+        self._changing = threading.Lock()
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | Path,
+        backbone: str | Path | None = None,
+        *,
+        method: type[ZeroShotClassifier] | None = None,
+        batch_size: int = 32,
+        runtime: str = "auto",
+    ) -> Recognizer:
+        """The model in a folder. Its backbone is looked for, and its fingerprint checked, when the first picture comes.
+
+        `backbone` says where it is, if not where it was; `method` is the class of a method outside firstsight.
+        """
+        saved = load_saved(folder, method)
+        return cls(saved.model, saved.provenance, backbone, batch_size=batch_size, runtime=runtime)
+
+    @classmethod
+    @contextmanager
+    def changing(cls, folder: str | Path, method: type[ZeroShotClassifier] | None = None) -> Iterator[Recognizer]:
+        """The model in a folder, to be changed in a `with` block and then put back; others who change it wait."""
+        with change(folder, method) as saved:
+            own = cls(saved.model, saved.provenance)
+            yield own
+            saved.model = own.model
+
+    def save(self, folder: str | Path) -> None:
+        """Write model, calibration, classes and provenance to a folder; a model there is replaced in one step."""
+        save(self.model, folder, self.provenance)
+
+    def __repr__(self) -> str:
+        unseen = counted(len(self.model.unseen_classes_), "unseen class")
+        return f"Recognizer({type(self.model).__name__}: {counted(len(self.model.classes_), 'class')}, {unseen})"
+
+    def __call__(
+        self,
+        inputs: Any,
+        top: int = 5,
+        *,
+        classes: Candidates = None,
+        reject_share: float | None = None,
+        shift_seen: bool = False,
+        why: bool = False,
+        progress: Show | None = None,
+    ) -> Answers:
+        """The `top` classes of every picture or row, best first.
+
+        classes : "all", "seen", "unseen", a list of names, or a table of new classes (DataFrame, .csv, .parquet)
+        reject_share : answer "none of these" where no candidate fits, losing this share of rows of known classes
+        shift_seen : take the calibration's constant off seen classes
+        why : tell which attributes speak for and against each answer
+        """
+        model = self.model  # one model for the whole answer, whoever changes classes meanwhile
+        candidates = choose_classes(model, classes)
+        rows = self._read(inputs, progress)
+        found = answer(
+            model,
+            rows.features,
+            candidates,
+            top,
+            reject_share=reject_share,
+            shift_seen=shift_seen,
+            why=why,
+            progress=progress,
+        )
+        return found.about(rows.names, rows.truth, rows.skipped, rows.key)
+
+    def score(self, inputs: Any, y: Sequence[Any] | None = None, *, classes: Candidates = None) -> Score:
+        """How often it is right on pictures in sub-folders named like classes, a feature file with labels, or rows
+        with their classes `y`; and what it takes for what."""
+        answers = self(inputs, top=1, classes=classes)
+        if y is not None:
+            answers = answers.about(answers.names, [str(one) for one in y], answers.skipped, answers.key)
+        found = answers.score()
+        if found is None:
+            raise BadInput(
+                "There is nothing to compare with: expected sub-folders named like the model's classes, or labels `y`."
+            )
+        return found
+
+    # Classes ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def classes(self) -> pd.DataFrame:
+        """A table: class, and whether training had samples of it."""
+        return pd.DataFrame({"class": self.model.classes_, "seen": self.model.seen_code_ >= 0})
+
+    @property
+    def descriptions(self) -> pd.DataFrame:
+        """The classes' descriptions, as `fit` and `add_classes` take them."""
+        names = getattr(self.model, "attribute_names_in_", None)
+        index = pd.Index(self.model.classes_, name="class")
+        return pd.DataFrame(self.model.descriptions_, index=index, columns=names)
+
+    def add_classes(self, table: pd.DataFrame | str | Path, replace: bool = False) -> Recognizer:
+        """Know more classes, from their descriptions (a table, or its file); `replace` changes those that exist."""
+        described = table if isinstance(table, pd.DataFrame) else read_descriptions(table)
+        with self._changing:
+            self.model = add_classes(self.model, described, replace)
+        return self
+
+    def remove_classes(self, names: Sequence[Any]) -> Recognizer:
+        """Never answer with these classes again, until they are added back."""
+        with self._changing:
+            self.model = remove_classes(self.model, as_labels(self.model, names))
+        return self
+
+    def export_onnx(self, path: str | Path, *, confidence: bool = False, backbone: bool = False) -> None:
+        """Write an .onnx file; with `backbone`, pictures go in (`pixel_values`) instead of features."""
+        from firstsight.recognition.export import export_recognizer
+
+        export_recognizer(self, path, confidence=confidence, backbone=backbone)
+
+    # -----------------------------------------------------------------------------------------------------------------
+
+    def _read(self, inputs: Any, progress: Show | None) -> Rows:
+        given = as_list(inputs)
+        if not given:
+            raise BadInput("There is nothing to name; give a picture, a folder or rows of features.")
+        kinds = [isinstance(one, FeatureFile) or is_features(one) or is_feature_file(one) for one in given]
+        if not any(kinds):
+            return read_pictures(given, self.backbone, progress)
+        if not all(kinds):
+            raise BadInput("Pictures and rows of features cannot be named in one call; give them one after the other.")
+        if len(given) > 1 and not all(isinstance(one, np.ndarray) for one in given):
+            raise BadInput("Give one feature file at a time.")
+        one = given[0] if len(given) == 1 else np.concatenate([np.atleast_2d(rows) for rows in given])
+        return read_rows(one, self.model.n_features_in_, self._check_file)
+
+    def _check_file(self, file: FeatureFile, what: str) -> None:
+        if file.backbone is not None:
+            made_by = file.backbone
+            self.backbone.check(f"{what} are of", made_by.get("name"), made_by.get("fingerprint"))

@@ -1,0 +1,233 @@
+"""`firstsight.tune`: choose an estimator's parameters on validation classes, cut from the training rows alone."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from firstsight.data import ZeroShotDataset, load_dataset
+from firstsight.errors import BadInput, UnknownName
+from firstsight.evaluation import TITLES, fit_on
+from firstsight.execution.entries import Entry, entry_of, plain
+from firstsight.execution.plan import in_words
+from firstsight.execution.runner import cores
+from firstsight.files import write_atomically
+from firstsight.methods import ZeroShotClassifier, judge
+from firstsight.records import Record
+from firstsight.terminal import say
+from firstsight.tuning.candidates import FIGURE, Candidate, best_of, grid_candidates, search_optuna
+from firstsight.tuning.choices import refuse_to_lose
+from firstsight.tuning.schema import ChoiceFile
+from firstsight.tuning.trials import Trials
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Objective = Literal["h", "t1", "both"]
+Grid = Mapping[str, Sequence[Any]]
+_SETTINGS = {"t1": ("zsl",), "h": ("gzsl",), "both": ("zsl", "gzsl"), "zsl": ("zsl",), "gzsl": ("gzsl",)}
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What a search found; `best` are the parameters to use, `table` every candidate and its scores."""
+
+    dataset: ZeroShotDataset = field(repr=False)
+    entry: Entry
+    objectives: list[str]  # settings: "zsl" for T1, "gzsl" for H
+    candidates: list[Candidate] = field(repr=False)
+    grid: dict[str, list[Any]]
+    folds: int
+    search: str
+    seed: int
+
+    @property
+    def chosen(self) -> dict[str, dict[str, Any]]:
+        """By objective ("zsl": T1, "gzsl": H), the parameters: those that were fixed, and the best candidate's."""
+        best = {o: best_of(self.candidates, o).parameters for o in self.objectives}
+        return {o: {**self.entry.given, **parameters} for o, parameters in best.items()}
+
+    @property
+    def best(self) -> dict[str, Any]:
+        """The parameters of the best candidate; where two objectives disagree, `chosen` has both."""
+        found = [best_of(self.candidates, o).parameters for o in self.objectives]
+        if any(parameters != found[0] for parameters in found):
+            raise BadInput(
+                f"T1 is best with {in_words(found[0])} and H with {in_words(found[1])}; take choice.chosen['zsl'] or "
+                'choice.chosen[\'gzsl\'], or tune with objective="t1" or "h".'
+            )
+        return found[0]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per candidate: its parameters, mean and deviation of each objective, its folds, its error."""
+        import pandas as pd
+
+        return pd.DataFrame([{**c.parameters, **self._scores(c), "error": c.error or None} for c in self.candidates])
+
+    def _scores(self, candidate: Candidate) -> dict[str, float | None]:
+        found: dict[str, float | None] = {}
+        for objective in self.objectives if candidate.scores else []:
+            title, scores = TITLES[FIGURE[objective]], candidate.scores[objective]
+            found |= {title: candidate.mean(objective), f"{title} deviation": candidate.deviation(objective)}
+            found |= {f"{title} fold {n}": score for n, score in enumerate(scores, start=1)}
+        return found
+
+    @property
+    def estimator(self) -> Any:
+        """An unfitted estimator with the best parameters."""
+        return self.entry.make(self.best, self.seed, self.objectives[-1])
+
+    def fit(self, verbose: bool = False) -> Any:
+        """The estimator with the best parameters, fitted on all training rows."""
+        made = self.estimator
+        if "verbose" in made.get_params():
+            made.set_params(verbose=verbose)
+        return fit_on(made, self.dataset)
+
+    @cached_property
+    def model(self) -> Any:
+        """As `fit`, once."""
+        return self.fit()
+
+    def to_file(self) -> ChoiceFile:
+        """What `save` writes."""
+        scored = [
+            {"parameters": c.parameters, "error": c.error}
+            | {TITLES[FIGURE[o]]: of_folds for o, of_folds in c.scores.items()}
+            for c in self.candidates
+        ]
+        about = {
+            "method": self.entry.name, "dataset": self.dataset.name, "split": self.dataset.split_hash,
+            "objectives": self.objectives, "search": self.search, "folds": self.folds, "seed": self.seed,
+            "grid": self.grid, "fixed": self.entry.given, "chosen": self.chosen, "candidates": scored,
+        }  # fmt: skip
+        return ChoiceFile.model_validate_json(json.dumps(about))
+
+    def save(self, path: str | Path) -> Path:
+        """Write the choice to a .json file, for `benchmark(…, tuned=path)`; one that answers more is not replaced."""
+        path = Path(path)
+        refuse_to_lose(path, self.entry.name, self.dataset.name, self.objectives)
+        text = json.dumps(self.to_file().as_json(), indent=1, ensure_ascii=False)
+        write_atomically(path, text + "\n")
+        return path
+
+
+def tune(
+    estimator: Any,
+    data: ZeroShotDataset | str | Path,
+    *,
+    objective: str = "h",
+    grid: Grid | None = None,
+    folds: int = 3,
+    search: str = "grid",
+    trials: int | None = None,
+    processes: int | None = None,
+    out: str | Path | None = None,
+    random_state: int = 0,
+    progress: bool | Callable[[list[Record]], None] = True,
+) -> Choice:
+    """Try parameters on validation classes, cut from the training rows alone; test rows are out of reach.
+
+    Parameters
+    ----------
+    estimator : a method's word, class or instance, a scikit-learn pipeline that ends in one, or (name, estimator)
+    data : a data set, or what `load_dataset` reads
+    objective : "h" maximises H, "t1" maximises T1, "both" chooses for each with the same fits
+    grid : values by parameter; a method's own grid if left out. Parameters of a pipeline's step are `step__name`
+    folds : in each, some training classes play the unseen ones
+    search : "grid" tries every combination, "optuna" proposes `trials` of them within the grid's limits
+    processes : worker processes, for methods that are known by a word; all cores if left out
+    out : a folder that keeps finished fits: a search that was stopped goes on there
+    random_state : everything random follows from it, the estimator's fits, too
+    progress : whether to log a line per fit; or a function that is told its records
+    """
+    entry = entry_of(*reversed(estimator)) if isinstance(estimator, tuple) else entry_of(estimator)
+    objectives = _objectives(objective)
+    if search not in ("grid", "optuna"):
+        raise UnknownName("search", search, ("grid", "optuna"))
+    if search == "optuna" and len(objectives) > 1:
+        raise BadInput('Optuna maximises one figure; give objective="t1" or objective="h".')
+    if search == "grid" and trials is not None:
+        raise BadInput('`trials` belong to search="optuna"; a grid is tried as a whole: leave it out.')
+    values = grid_of(entry, grid)
+    searched = Entry(entry.name, entry.word, {k: v for k, v in entry.given.items() if k not in values}, entry.estimator)
+    dataset = data if isinstance(data, ZeroShotDataset) else load_dataset(data)
+    parts = dataset.validation_folds(folds)
+    tell = progress if callable(progress) else (tell_fit if progress else _hear_nothing)
+    with _folder(out) as folder:
+        fits = Trials(folder, parts, searched, objectives, random_state, processes or cores(), tell)
+        if search == "grid":
+            candidates = fits.score(grid_candidates(values))
+        else:
+            candidates = search_optuna(fits.score, values, objectives[0], trials or 20, random_state)
+    return Choice(dataset, searched, objectives, candidates, values, folds, search, random_state)
+
+
+def grid_of(entry: Entry, grid: Grid | None) -> dict[str, list[Any]]:
+    """The values to try, judged before anything is fitted: the caller's, or the method's own that are not set."""
+    if grid is None:
+        own = getattr(entry.kind, "grid", {}) if entry.estimator is None or not _has_steps(entry) else {}
+        found = {name: list(values) for name, values in own.items() if name not in entry.given}
+        if not found:
+            raise BadInput(f"{entry.name} has no grid of its own to search; give one: {{'name': [value, …]}}.")
+        return found
+    found = {name: list(values) for name, values in grid.items()}
+    known = entry.make({}, 0, "gzsl").get_params()
+    for name, values in found.items():
+        if name not in known:
+            raise UnknownName(f"parameter of {entry.name}", name, known)
+        if not values:
+            raise BadInput(f"The grid has no value for {name!r}; give at least one, or leave it out.")
+        if plain({name: values})[name] != values:
+            raise BadInput(f"Values of {name!r} in the grid must be numbers, text, true, false or None.")
+        for value in values:
+            made = entry.make({name: value}, 0, "gzsl")
+            if isinstance(made, ZeroShotClassifier):
+                judge(made)
+    return found
+
+
+def tell_fit(records: list[Record]) -> None:
+    """One logged line per fit that has ended."""
+    say(fit_in_a_line(records))
+
+
+def fit_in_a_line(records: list[Record]) -> str:
+    """On which fold, with which parameters, what it scored."""
+    first = records[0]
+    if first.status == "failed":
+        shown = f"failed: {first.error}"
+    else:
+        figures = ((FIGURE[r.setting], r) for r in records)
+        shown = "  ".join(f"{TITLES[name]} {getattr(r, name):.2f}" for name, r in figures)
+    return f"{first.dataset}, {in_words(first.variant)}: {shown}  ({first.seconds or 0.0:.1f} s)"
+
+
+def _has_steps(entry: Entry) -> bool:
+    return type(entry.estimator) is not entry.kind
+
+
+def _hear_nothing(records: list[Record]) -> None:
+    pass
+
+
+def _objectives(objective: str) -> list[str]:
+    if objective not in _SETTINGS:
+        raise UnknownName("objective", str(objective), ("h", "t1", "both"))
+    return list(_SETTINGS[objective])
+
+
+@contextmanager
+def _folder(out: str | Path | None) -> Iterator[Path]:
+    if out is not None:
+        yield Path(out)
+        return
+    with tempfile.TemporaryDirectory(prefix="firstsight-tune-") as scratch:
+        yield Path(scratch)

@@ -1,0 +1,48 @@
+"""The runner of campaigns sees every way in which an input can end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from campaigns.children import run_in_children, worrying
+from firstsight.errors import BadInput
+
+
+def behave(word: str) -> None:
+    if word == "refused":
+        raise BadInput("no")
+    if word == "traceback":
+        raise KeyError(word)
+    if word == "died":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if word == "timeout":
+        while True:
+            pass
+    if word == "sleeping":
+        time.sleep(60)
+    if word == "memory":
+        bytearray(2**28)
+
+
+def test_every_end_is_told_and_the_next_input_goes_on(monkeypatch):
+    monkeypatch.setattr("campaigns.children.WAIT", 3.0)
+    words = ["ok", "refused", "traceback", "ok", "died", "ok", "memory", "timeout", "ok", "sleeping", "ok"]
+    outcomes = run_in_children(behave, words, memory=2**27, cpu_seconds=0.5)
+    assert [outcome.kind for outcome in outcomes] == [word.replace("sleeping", "timeout") for word in words]
+    assert [outcome.place for outcome in outcomes] == list(range(len(words)))
+    assert "KeyError" in outcomes[2].detail
+    assert outcomes[4].detail == "SIGSEGV"
+    assert [outcome.place for outcome in worrying(outcomes)] == [2, 4, 6, 7, 9]
+
+
+@pytest.mark.parametrize("megabytes", [8, 64])
+def test_the_memory_that_an_input_took_is_measured(megabytes):
+    def take(size):
+        bytearray(b"x") * size
+
+    (outcome,) = run_in_children(take, [megabytes * 2**20])
+    assert 0.9 * megabytes < outcome.grown / 2**20 < megabytes + 8

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from firstsight.data import write_npz
+from firstsight.errors import BadInput
+from firstsight.evaluation import fit_on
+from firstsight.methods import ESZSL, DeepEmbedding
+from firstsight.models import load
+from firstsight.recognition import fit
+
+
+@pytest.mark.parametrize("method", ["eszsl", ESZSL, ESZSL()], ids=["word", "class", "estimator"])
+def test_a_fit_is_the_methods_own(small, tmp_path, method):
+    place = write_npz(small, tmp_path / "small.npz")
+    for data in (small, place):
+        made = fit(method, data)
+        assert made.model.decision_function(small.features).tobytes() == (
+            fit_on(ESZSL(), small).decision_function(small.features).tobytes()
+        )
+        assert (made.provenance.dataset, made.provenance.split) == ("small", small.split_hash)
+        assert made.provenance.features == small.features_hash
+
+
+def test_confidence_is_measured_when_asked(small):
+    assert fit("eszsl", small)(small.features[:3]).confidence is None
+    made = fit("eszsl", small, confidence=True)
+    assert made(small.features[:3], top=24).confidence.sum(axis=1) == pytest.approx(np.ones(3))
+    assert made.model.calibration_.n_folds == 3
+
+
+def test_out_saves_and_no_checkpoint_is_left(small, quick, tmp_path):
+    made = fit("deep-embedding", small, parameters=quick["deep-embedding"], out=tmp_path / "model", confidence=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    assert made.model.checkpoint is None
+    again = load(tmp_path / "model")
+    assert again.decision_function(small.features).tobytes() == made.model.decision_function(small.features).tobytes()
+
+
+def test_an_estimator_keeps_its_own_seed_and_stays_unfitted(small, quick):
+    own = DeepEmbedding(**quick["deep-embedding"], random_state=7)
+    made = fit(own, small, random_state=1)
+    assert made.model.random_state == made.provenance.seed == 7
+    assert not hasattr(own, "classes_")
+
+
+def test_a_place_that_is_taken_is_told_before_the_fit(small, tmp_path, monkeypatch):
+    (tmp_path / "thesis").mkdir()
+    monkeypatch.setattr(ESZSL, "fit", lambda *_: pytest.fail("fitted"))
+    with pytest.raises(BadInput, match="is not a model folder"):
+        fit("eszsl", small, out=tmp_path / "thesis")

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from firstsight.encoders.embedding import embed
+from firstsight.errors import BadInput, UnknownName
+from firstsight.methods import ESZSL, GFZSL
+from firstsight.models import PictureCounts
+from firstsight.recognition import Recognizer, learn
+
+UNSEEN = ["peach", "plum"]
+
+
+@pytest.fixture(scope="module")
+def colours(pictures, table, backbone, cache):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FIRSTSIGHT_CACHE", str(cache))
+        return learn(pictures, table, backbone=backbone, unseen=UNSEEN)
+
+
+def test_pictures_of_unseen_classes_are_held_out_and_tell_how_often_it_is_right(colours, pictures):
+    assert sorted(colours.model.seen_classes_) == ["ice", "leaf", "lilac", "rose", "sea", "sun"]
+    assert sorted(colours.model.unseen_classes_) == UNSEEN
+    made = colours.provenance
+    assert made.pictures == PictureCounts(labelled=48, unlabelled=0, held_out=16, skipped=0)
+    for candidates, told in (("unseen", "right_among_unseen"), ("all", "right_among_all")):
+        answers = colours([pictures / name for name in UNSEEN], classes=candidates)
+        expected = sum(a == name for a, name in zip(answers.best, np.repeat(UNSEEN, 8), strict=True))
+        assert made.evaluation[told] == expected
+    assert made.evaluation["held_out_pictures"] == 16
+    assert made.evaluation["right_among_unseen"] > 12
+
+
+def test_a_table_of_classes_and_split_says_the_same(colours, pictures, table, backbone, tmp_path):
+    split = pd.DataFrame({"split": ["unseen" if name in UNSEEN else "seen" for name in table.index]}, index=table.index)
+    split.rename_axis("class").to_csv(tmp_path / "split.csv")
+    table.rename_axis("class").to_csv(tmp_path / "classes.csv")
+    again = learn(pictures, tmp_path / "classes.csv", backbone=backbone, split=tmp_path / "split.csv")
+    X = np.random.default_rng(0).random((5, 24), dtype=np.float32)
+    assert again.model.decision_function(X).tobytes() == colours.model.decision_function(X).tobytes()
+    assert again.provenance.evaluation == colours.provenance.evaluation
+
+
+def test_held_out_pictures_have_no_part_in_the_model(colours, pictures, table, backbone):
+    made = embed(pictures, backbone=backbone)
+    X, y = made.features, np.array(made.labels)
+    seen = ~np.isin(y, UNSEEN)
+    alone = GFZSL(feature_scaling="unit").fit(X[seen], y[seen], table)
+    assert alone.decision_function(X).tobytes() == colours.model.decision_function(X).tobytes()
+
+
+def test_features_serve_as_well_as_pictures(colours, pictures, table, backbone, tmp_path):
+    made = embed(pictures, backbone=backbone, out=tmp_path / "f.npz")
+    for given in (made, tmp_path / "f.npz"):
+        again = learn(given, table, unseen=UNSEEN)
+        X = made.features
+        assert again.model.decision_function(X).tobytes() == colours.model.decision_function(X).tobytes()
+        assert again.provenance.backbone.fingerprint == colours.provenance.backbone.fingerprint
+
+
+@pytest.mark.parametrize("method", ["eszsl", ESZSL, ESZSL(feature_penalty=3.0)], ids=["word", "class", "estimator"])
+def test_a_method_may_be_a_word_a_class_or_an_estimator(pictures, table, backbone, method):
+    given = {} if isinstance(method, ESZSL) else {"parameters": {"feature_penalty": 3.0}}
+    made = learn(pictures, table, backbone=backbone, method=method, **given)
+    assert isinstance(made.model, ESZSL)
+    assert made.model.feature_penalty == 3.0
+    assert made.model is not method  # what was given stays unfitted
+    assert made.provenance.parameters["feature_penalty"] == 3.0
+
+
+def test_out_saves_the_model_and_leaves_nothing_beside_it(pictures, table, backbone, tmp_path):
+    made = learn(pictures, table, backbone=backbone, unseen=UNSEEN, out=tmp_path / "model")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    again = Recognizer.load(tmp_path / "model")
+    assert again(pictures / "plum").best == made(pictures / "plum").best
+    assert again.provenance == made.provenance
+
+
+def test_learning_from_a_ready_table_needs_no_text_model(pictures, table, backbone, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)  # as if not installed
+    assert learn(pictures, table, backbone=backbone, method="eszsl").model.classes_.shape == (8,)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "said"),
+    [
+        ({"unseen": ["peech"]}, UnknownName, "'peech'; did you mean 'peach'"),
+        ({"split": {"plumm": "unseen"}}, UnknownName, "did you mean 'plum'"),
+        ({"split": {"plum": "maybe"}}, BadInput, "seen or unseen, but says 'maybe'"),
+        ({"split": {"plum": "unseen"}, "unseen": ["plum"]}, BadInput, "one of the two"),
+        ({"split": pd.DataFrame({"a": [1]}, index=["plum"])}, BadInput, "columns class and split"),
+        ({"unseen": ["rose", "leaf", "sea", "sun", "lilac", "ice", "plum"]}, BadInput, "at least 2 classes"),
+        ({"method": "eszl"}, UnknownName, "did you mean 'eszsl'"),
+        ({"method": "eszsl", "parameters": {"penalti": 1}}, UnknownName, "parameter of eszsl"),
+        ({"method": ESZSL(), "parameters": {"feature_penalty": 1}}, BadInput, "set those of an estimator on it"),
+    ],
+)
+def test_mistakes_are_one_sentence(pictures, table, backbone, given, error, said):
+    with pytest.raises(error, match=said) as caught:
+        learn(pictures, table, backbone=backbone, **given)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from firstsight.data.feature_files import FeatureFile
+from firstsight.errors import BadInput
+from firstsight.models import BackboneUsed, Provenance
+from firstsight.recognition import Recognizer, learn
+from firstsight.recognition.answers import NONE_OF_THESE
+
+
+@pytest.fixture(scope="module")
+def colours(pictures, table, backbone, cache):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FIRSTSIGHT_CACHE", str(cache))
+        return learn(pictures, table, backbone=backbone, unseen=["peach", "plum"])
+
+
+@pytest.fixture
+def rows(calibrated):
+    """A recognizer of features."""
+    return Recognizer(calibrated)
+
+
+# What it takes --------------------------------------------------------------------------------------------------------
+
+
+def test_a_path_a_picture_an_array_and_a_folder_of_it_get_the_same_answer(colours, pictures, tmp_path):
+    path = pictures / "plum" / "3.png"
+    (tmp_path / "3.png").write_bytes(path.read_bytes())
+    with Image.open(path) as opened:
+        picture = opened.copy()
+    forms = [path, str(path), picture, np.asarray(picture), tmp_path]
+    alone = [colours(form, top=3) for form in forms]
+    together = colours(forms, top=3)
+    for row, found in enumerate(alone):
+        assert found.classes.tolist() == alone[0].classes.tolist()
+        np.testing.assert_allclose(found.scores, alone[0].scores, rtol=1e-4)
+        assert together.classes[row].tolist() == found.classes[0].tolist()
+    assert list(together.names)[:2] == [str(path), str(path)]
+    assert together.to_frame().shape == (5, 3)
+
+
+def test_sub_folders_named_like_classes_are_scored_and_confusions_counted(colours, pictures):
+    answers = colours(pictures, top=1)
+    score = colours.score(pictures)
+    truth = [path.split("/")[-2] for path in answers.names]
+    right = [a == t for a, t in zip(answers.best, truth, strict=True)]
+    assert (score.rows, score.right) == (64, sum(right))
+    assert score.accuracy == pytest.approx(np.mean(right))
+    assert score.confusions["count"].sum() == 64 - sum(right)
+    counts = score.confusions["count"].tolist()
+    assert counts == sorted(counts, reverse=True)
+    unseen = colours.score(pictures, classes="unseen")  # rows of other classes have no right answer there
+    assert unseen.rows == 16
+    assert unseen.right == colours.provenance.evaluation["right_among_unseen"]
+    assert str(unseen).startswith(f"{unseen.right} of 16 right (")
+
+
+def test_rows_of_features_need_no_backbone(rows, small):
+    X, y = small.part("test_unseen")
+    found = rows(X, classes="unseen")
+    assert found.best == rows.model.predict(X, classes=list(small.unseen_classes)).tolist()
+    assert list(found.names) == list(range(len(X)))
+    assert rows(X[0], classes="unseen").best == found.best[:1]
+    assert rows([X[0], X[1]]).scores.tolist() == rows(X[:2]).scores.tolist()
+    assert rows.score(X, y, classes="unseen").accuracy == pytest.approx(np.mean(np.array(found.best) == y))
+    labelled = FeatureFile(X, [f"{row}.jpg" for row in range(len(X))], y.tolist())
+    assert rows.score(labelled, classes="unseen").right == rows.score(X, y, classes="unseen").right
+
+
+def test_candidates_may_be_a_word_names_a_table_or_its_file(rows, small, tmp_path):
+    X, names = small.features[:9], list(small.unseen_classes)
+    table = small.descriptions.loc[names]
+    table[table.columns[::-1]].to_csv(tmp_path / "new.csv")
+    expected = rows.model.predict(X, classes=names).tolist()
+    for classes in (
+        "unseen",
+        names,
+        table,
+        table[table.columns[::-1]],
+        tmp_path / "new.csv",
+        str(tmp_path / "new.csv"),
+    ):
+        assert rows(X, classes=classes).best == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([], "nothing to name"),
+        (np.empty((0, 16), dtype=np.float32), "no rows to name"),
+        (np.zeros((2, 15), dtype=np.float32), "15 features per row.*fitted with 16"),
+        (np.zeros((2, 3, 4), dtype=np.float32), r"rows \(n, d\)"),
+        ([np.zeros(16, dtype=np.float32), Image.new("RGB", (4, 4))], "cannot be named in one call"),
+        (Image.new("RGB", (4, 4)), "source that it does not know"),
+        ("nowhere.npy", "nowhere.npy"),
+        ("nowhere.jpg", "nowhere.jpg"),
+    ],
+)
+def test_what_cannot_be_named_is_one_sentence(rows, given, said):
+    with pytest.raises(BadInput, match=said) as caught:
+        rows(given)
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_to_compare_with_is_told(rows, small):
+    with pytest.raises(BadInput, match="nothing to compare with"):
+        rows.score(small.features[:3])
+
+
+# What it answers ------------------------------------------------------------------------------------------------------
+
+
+def test_answers_as_a_table_as_ranks_and_as_json_agree(rows, small):
+    found = rows(small.features[:6], top=3, reject_share=0.3, why=True)
+    table, ranked, entries = found.to_frame(), found.ranked(), found.as_json()
+    assert list(table.columns) == ["row", "class", "confidence", "rejected", "for", "against"]
+    assert list(ranked.columns) == ["row", "rank", "class", "confidence", "score", "rejected"]
+    assert len(ranked) == 18
+    for row, entry in enumerate(entries):
+        line, places = table.iloc[row], ranked[ranked["row"] == row]
+        assert entry["class"] == line["class"] == found.best[row]
+        assert [one["class"] for one in entry["top"]] == places["class"].tolist() == found.classes[row].tolist()
+        assert [one["score"] for one in entry["top"]] == places["score"].tolist()
+        assert entry["rejected"] == line["rejected"] == (line["class"] == NONE_OF_THESE)
+        assert pd.isna(line["confidence"]) == entry["rejected"]
+        assert line["for"] == "; ".join(one["attribute"] for one in entry["why"]["for"])
+
+
+def test_several_threads_may_ask_while_classes_change(rows, small):
+    X = small.features[small.test_unseen]
+    expected, wrong = rows(X).best, []
+    table = small.descriptions.iloc[[0]].rename(index={small.class_names[0]: "yak"})
+
+    def ask() -> None:
+        for _ in range(20):
+            found = rows(X, classes=list(small.class_names)).best
+            if found != expected:
+                wrong.append(found)
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(20):
+        rows.add_classes(table)
+        rows.remove_classes(["yak"])
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+# What it is -----------------------------------------------------------------------------------------------------------
+
+
+def test_classes_are_a_table_that_grows_and_shrinks(rows, small):
+    before = rows.classes
+    assert before["class"].tolist() == list(small.class_names)
+    assert before.loc[before["seen"], "class"].tolist() == list(small.seen_classes)
+    pd.testing.assert_frame_equal(rows.descriptions, small.descriptions, check_names=False)
+    gone = rows.descriptions.loc[["kind q"]]
+    assert "kind q" not in rows.remove_classes(["kind q"]).classes["class"].tolist()
+    with pytest.raises(BadInput, match="trait 0"):
+        rows.add_classes(gone.rename(columns={"trait 0": "trait zero"}))
+    rows.add_classes(gone[gone.columns[::-1]])
+    pd.testing.assert_frame_equal(rows.classes, before)
+    pd.testing.assert_frame_equal(rows.descriptions, small.descriptions, check_names=False)
+
+
+def test_it_comes_back_from_its_folder_with_its_calibration(rows, small, tmp_path):
+    rows.save(tmp_path / "model")
+    again = Recognizer.load(tmp_path / "model")
+    pd.testing.assert_frame_equal(again(small.features).to_frame(), rows(small.features).to_frame())
+    assert repr(again) == "Recognizer(ESZSL: 24 classes, 10 unseen classes)"
+
+
+def test_a_model_in_its_folder_is_changed_as_a_whole_or_not_at_all(rows, tmp_path):
+    rows.save(tmp_path / "model")
+    with Recognizer.changing(tmp_path / "model") as changed:
+        changed.remove_classes(["kind q"])
+    assert len(Recognizer.load(tmp_path / "model").classes) == 23
+    with pytest.raises(BadInput), Recognizer.changing(tmp_path / "model") as changed:
+        changed.remove_classes(["kind w", "kind q"])
+    assert len(Recognizer.load(tmp_path / "model").classes) == 23
+
+
+def test_another_backbone_is_refused_when_the_first_picture_comes(colours, pictures, backbone, tmp_path):
+    known = colours.provenance.backbone
+    other = colours.provenance.model_copy(update={"backbone": known.model_copy(update={"fingerprint": "dead" * 8})})
+    wrong = Recognizer(colours.model, other, backbone)
+    with pytest.raises(
+        BadInput, match=r"backbone tiny \(.{8}\), but the model was fitted with features of tiny \(dead"
+    ):
+        wrong(pictures / "plum")
+    lost = Provenance(backbone=BackboneUsed(name="nobody/nothing", fingerprint="f" * 32))
+    with pytest.raises(BadInput, match=r"needs its backbone 'nobody/nothing': say where it is"):
+        Recognizer(colours.model, lost)(pictures / "plum")
+    features = colours.backbone([pictures / "plum" / "0.png"])[0]
+    assert wrong(features).best  # features need none

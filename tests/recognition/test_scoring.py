@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from firstsight.recognition.scoring import score_answers
+
+
+def test_rows_whose_class_is_no_candidate_do_not_count():
+    truth = ["ox", "ox", "yak", None, "gnu", "yak"]
+    answers = ["ox", "yak", "yak", "ox", "ox", "ox"]
+    found = score_answers(truth, answers, ["ox", "yak"])
+    assert (found.rows, found.right) == (4, 2)
+    assert found.per_class == {"ox": 0.5, "yak": 0.5}
+    assert found.confusions.to_numpy().tolist() == [["ox", "yak", 1], ["yak", "ox", 1]]
+    assert score_answers(truth, answers, ["emu"]) is None
+
+
+def test_a_class_counts_the_same_whatever_its_rows():
+    found = score_answers(["ox"] * 3 + ["yak"], ["ox"] * 4, ["ox", "yak"])
+    assert found.accuracy == 0.75
+    assert found.mean_class_accuracy == 0.5
+    assert str(found) == ("3 of 4 right (75.0 %; mean over 2 classes: 50.0 %).\nMost often: yak taken for ox (1).")
