@@ -21,6 +21,7 @@ _HOME = {
     "evaluate": "evaluation",
     "tune": "tuning",
     "benchmark": "benchmarking",
+    "report": "reporting",
     "save": "models",
     "load": "models",
     "Answers": "recognition",

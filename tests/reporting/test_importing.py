@@ -1,4 +1,4 @@
-"""Importing the report changes nothing for a program that draws figures of its own."""
+"""Importing the report changes nothing for a program that draws figures of its own, and hides no other name."""
 
 from __future__ import annotations
 
@@ -27,3 +27,11 @@ assert "matplotlib.pyplot" not in sys.modules
 def test_importing_any_part_of_the_report_changes_no_global():
     done = subprocess.run([sys.executable, "-c", _CODE], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_call_is_firstsight_report_whatever_was_imported_before():
+    import firstsight
+    import firstsight.reporting.page.write_page
+
+    assert firstsight.report is firstsight.reporting.report
+    assert callable(firstsight.report)
