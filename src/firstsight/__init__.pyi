@@ -54,6 +54,7 @@ from .recognition import Recognizer as Recognizer
 from .recognition import fit as fit
 from .recognition import learn as learn
 from .records import read_records as read_records
+from .reporting import report as report
 from .tuning import Choice as Choice
 from .tuning import tune as tune
 
