@@ -14,6 +14,7 @@ test: $(STAMP)
 check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tools/stubs.py --check
 	$(BIN)/mypy
 
 slow: $(STAMP)
@@ -27,6 +28,7 @@ lowest:
 	.venv-lowest/bin/python -m pytest -n auto
 
 format: $(STAMP)
+	$(BIN)/python tools/stubs.py
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

@@ -21,8 +21,8 @@ from firstsight.calibration import Calibration, calibrate
 from firstsight.cli.options import make_estimator
 from firstsight.evaluation import fit_on
 from firstsight.evaluation.reliability import Reliability, reliability
-from firstsight.report.figures import save_figure
-from firstsight.report.reliability import reliability_plot
+from firstsight.reporting.figures.figure_style import save_figure
+from firstsight.reporting.figures.reliability_plot import reliability_plot
 
 
 def judge(model, calibration: Calibration, dataset, parts: list[str], classes: list[str]) -> tuple[Reliability, float]:

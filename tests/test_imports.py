@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "execution": JUDGED | {"firstsight", "records"},
     "tuning": JUDGED | {"records", "execution"},
     "benchmarking": JUDGED | {"records", "execution", "tuning"},
-    "report": BASE | {"data", "evaluation", "records"},
+    "reporting": BASE | {"data", "evaluation", "records"},
     "contract": BASE | {"methods", "data", "evaluation", "models"},
 }
 MAY_IMPORT["cli"] = {"firstsight", *MAY_IMPORT}
@@ -81,8 +81,8 @@ def test_imports_go_one_way(module):
     [
         ("methods", "from firstsight.data import load_dataset", {"data"}),
         ("data", "def f():\n    import firstsight.methods.base", {"methods"}),
-        ("report", "from firstsight import methods", {"methods"}),
-        ("report", "from firstsight.records.storage import read", set()),
+        ("reporting", "from firstsight import methods", {"methods"}),
+        ("reporting", "from firstsight.records.storage import read", set()),
         ("evaluation", "from firstsight.methods.base import BLOCK_BYTES", {"methods"}),
         ("methods", "import firstsight", {"firstsight"}),
         ("models", "import firstsight\nfrom firstsight.methods import find_method", set()),
@@ -115,7 +115,7 @@ def test_import_firstsight_does_not_wait_for_torch():
 
 
 def test_data_evaluation_and_report_run_without_any_method_or_torch():
-    loaded = _loaded_by("import firstsight.data, firstsight.evaluation, firstsight.report.figures")
+    loaded = _loaded_by("import firstsight.data, firstsight.evaluation, firstsight.reporting")
     assert "firstsight.evaluation.protocol" in loaded
     assert not {name for name in loaded if name.split(".")[0] == "torch" or name.startswith("firstsight.methods")}
 

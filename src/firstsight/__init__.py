@@ -7,43 +7,12 @@
 
 from __future__ import annotations
 
-import importlib
 from importlib.metadata import version
+
+import lazy_loader
 
 __version__ = version("firstsight")
 
-# Imported when first asked for: `import firstsight` must not wait for torch.
-_HOME = {
-    "BadInput": "errors",
-    "FirstsightWarning": "errors",
-    "ZeroShotDataset": "data",
-    "load_dataset": "data",
-    "evaluate": "evaluation",
-    "tune": "tuning",
-    "benchmark": "benchmarking",
-    "save": "models",
-    "load": "models",
-    "Answers": "recognition",
-    "Recognizer": "recognition",
-    "fit": "recognition",
-    "learn": "recognition",
-    "embed": "encoders.embedding",
-    "describe": "encoders.describing",
-    "all_methods": "methods",
-    "find_method": "methods",
-}
-
-
-def __getattr__(name: str):
-    if name.startswith("__"):
-        raise AttributeError(name)
-    home = importlib.import_module(f"firstsight.{_HOME.get(name, 'methods')}")
-    try:
-        return getattr(home, name)
-    except AttributeError:
-        raise AttributeError(f"module 'firstsight' has no attribute {name!r}") from None
-
-
-def __dir__() -> list[str]:
-    methods = importlib.import_module("firstsight.methods").own_methods()
-    return [*globals(), *_HOME, *(method.__name__ for method in methods.values())]
+# The public names and their homes stand in __init__.pyi, which type checkers read as well. They are imported when first
+# asked for: `import firstsight` must not wait for torch.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -116,3 +116,44 @@ def test_a_full_disk_leaves_the_model_as_it_was(cli, model, monkeypatch):
     monkeypatch.setattr(model_folder, "save_file", full)
     cli("classes", "remove", model, "kind q").is_refused_with("No space left", "untouched")
     assert _content(model) == before
+
+
+def test_a_model_behind_a_link_is_changed_and_the_link_stays(cli, model, tmp_path):
+    (tmp_path / "latest").symlink_to(model)
+    assert cli("classes", "remove", tmp_path / "latest", "kind q").code == 0
+    assert (tmp_path / "latest").is_symlink()
+    assert "kind q" not in load(model).classes_
+
+
+def test_the_folder_that_one_is_in_is_refused_in_a_sentence(cli, npz, model, monkeypatch):
+    before = _content(model)
+    monkeypatch.chdir(model)
+    cli("classes", "remove", ".", "kind q").is_refused_with("the folder that you are in")
+    cli("fit", npz, "--method", "eszsl", "--out", ".").is_refused_with("the folder that you are in")
+    assert _content(model) == before
+
+
+@pytest.mark.parametrize("made_by", ["fit", "tune"])
+def test_names_travel_with_a_model_whatever_made_it(cli, npz, small, tmp_path, made_by, in_process):
+    place, X = tmp_path / "model", small.features[small.test_unseen]
+    words = ["--grid", "feature_penalty=1,10", "--objective", "zsl", "--processes", 1] if made_by == "tune" else []
+    assert cli(made_by, npz, "--method", "eszsl", *words, "--out", place).code == 0
+    np.save(tmp_path / "rows.npy", X)
+    table = small.descriptions.loc[list(small.unseen_classes)].rename(index="new {}".format)
+    table.to_csv(tmp_path / "straight.csv")
+    table[table.columns[::-1]].to_csv(tmp_path / "turned.csv")
+    said = [
+        cli("predict", place, tmp_path / "rows.npy", "--classes", tmp_path / f"{name}.csv").out
+        for name in ("straight", "turned")
+    ]
+    assert said[0] == said[1] != ""
+    own = load(place)
+    expected = own.predict(X, classes=list(small.unseen_classes))
+    turned = own.predict(X, classes=table[table.columns[::-1]])
+    assert turned.tolist() == [f"new {name}" for name in expected]
+    assert cli("classes", "add", place, tmp_path / "turned.csv").code == 0
+    added = load(place)
+    np.testing.assert_array_equal(added.descriptions_[-10:], table.to_numpy())
+    table.rename(columns={"trait 0": "trait zero"}).to_csv(tmp_path / "other.csv")
+    for command in (["classes", "add", place, "--replace"], ["predict", place, tmp_path / "rows.npy", "--classes"]):
+        cli(*command, tmp_path / "other.csv").is_refused_with("trait 0")

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from firstsight.cli import demo
-from firstsight.report import figures
+from firstsight.reporting.figures import demo_figures as figures
 
 FILES = ["embedding_map.png", "predictions.png", "results.json", "results.md"]
 METHODS = ["deep-embedding", "transductive-deep-embedding"]

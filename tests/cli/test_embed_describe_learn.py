@@ -255,3 +255,29 @@ def test_data_make_writes_a_folder_that_is_clean(cli, backbone, tmp_path):
     assert cli("embed", tmp_path / "flat" / "sea", "--backbone", backbone, "--out", tmp_path / "u.npz").code == 0
     words = ["--classes", table, "--out", tmp_path / "y"]
     cli("data", "make", tmp_path / "u.npz", *words).is_refused_with("says nothing about classes")
+
+
+def test_learn_keeps_pictures_of_unseen_classes_to_test_on(cli, backbone, tmp_path):
+    pictures = paint(tmp_path / "in", {**MIXES, **UNSEEN})
+    table = tabulate(tmp_path / "d.csv", {**MIXES, **UNSEEN})
+    lines = [f"{name},{'unseen' if name in UNSEEN else 'seen'}" for name in {**MIXES, **UNSEEN}]
+    (tmp_path / "split.csv").write_text("\n".join(["class,split", *lines]) + "\n")
+    words = ["learn", pictures, "--classes", table, "--backbone", backbone]
+    one = cli(*words, "--out", tmp_path / "one", "--split", tmp_path / "split.csv")
+    other = cli(*words, "--out", tmp_path / "other", "--unseen", "peach, plum")
+    found = [load_saved(tmp_path / name).provenance.evaluation for name in ("one", "other")]
+    assert found[0] == found[1]
+    for done in (one, other):
+        assert "8 classes: 6 from 48 pictures, 2 from their description alone" in done.err
+        assert f"Held out: {found[0]['right_among_unseen']} of 16 pictures of 2 classes" in done.err.splitlines()[-1]
+    cli(*words, "--out", tmp_path / "x", "--unseen", "peech").is_refused_with("did you mean 'peach'")
+
+
+def test_quiet_says_only_what_went_wrong(cli, backbone, tmp_path):
+    pictures = paint(tmp_path / "in", {"sea": (0, 2, 9)}, count=1)
+    words = ["embed", pictures, "--backbone", backbone, "--out", tmp_path / "f.npz"]
+    assert "1 picture, 24 features each, 1 class; none skipped" in cli(*words).err
+    assert cli("--quiet", *words).err == ""
+    (pictures / "sea" / "broken.png").write_text("no picture")
+    (line,) = cli("--quiet", *words).err.splitlines()
+    assert line.startswith("skipped sea/broken.png")

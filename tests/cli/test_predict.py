@@ -245,3 +245,50 @@ def test_a_fit_can_end_with_what_to_expect(cli, npz, small, tmp_path):
 def test_a_calibrated_fit_leaves_no_checkpoint_behind(cli, npz, quick, tmp_path):
     assert cli("fit", npz, "--calibrate", *quick, "--out", tmp_path / "model").code == 0
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_the_option_that_was_called_calibrate_still_works(cli, npz, tmp_path):
+    words = ["fit", npz, "--method", "eszsl", "--out"]
+    assert "Expect" in cli(*words, tmp_path / "old", "--calibrate").err
+    assert "Expect" not in cli(*words, tmp_path / "none").err
+    assert "--calibrate" not in cli("fit", "--help").out
+
+
+# What is shown --------------------------------------------------------------------------------------------------------
+
+
+def test_ranks_are_shown_without_a_json_file(cli, model, rows, small):
+    shown = _table(cli("predict", model, rows, "--top", 3).out)
+    assert list(shown[0]) == ["row", "rank", "class", "confidence", "score"]
+    scores = load(model).decision_function(small.features[small.test_unseen])
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :3]
+    assert [line["class"] for line in shown] == load(model).classes_[best].ravel().tolist()
+    assert [line["rank"] for line in shown] == ["1", "2", "3"] * len(scores)
+
+
+def test_pictures_in_sub_folders_named_like_classes_are_counted_right_or_wrong(cli, model, pictures, small, tmp_path):
+    expected = load(model).predict(small.features[small.test_unseen][:4]).tolist()
+    for number, name in enumerate([expected[0], expected[1], small.class_names[0], "no class"]):
+        folder = tmp_path / "sorted" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number}.png").write_bytes((pictures / f"{number}.png").read_bytes())
+    done = cli("predict", model, tmp_path / "sorted")
+    right = 2 + (expected[2] == small.class_names[0])
+    assert len(_table(done.out)) == 4
+    assert f"{right} of 3 right" in done.err
+    assert f"{small.class_names[0]} taken for {expected[2]} (1)" in done.err or right == 3
+    assert cli("--quiet", "predict", model, tmp_path / "sorted").err == ""
+
+
+def test_no_rows_are_one_sentence(cli, model, tmp_path):
+    np.save(tmp_path / "none.npy", np.empty((0, 16), dtype=np.float32))
+    done = cli("predict", model, tmp_path / "none.npy")
+    assert done.code == 2
+    assert len(done.err.splitlines()) == 1
+
+
+def test_a_name_is_no_formula_in_a_table(cli, small, rows, tmp_path):
+    table = small.descriptions.rename(index={name: f"=cmd|{name}" for name in small.class_names})
+    X, y = small.part("train")
+    save(ESZSL().fit(X, [f"=cmd|{name}" for name in y], table), tmp_path / "evil")
+    assert all(line["class"].startswith("'=cmd|") for line in _table(cli("predict", tmp_path / "evil", rows).out))

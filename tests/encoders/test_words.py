@@ -93,3 +93,20 @@ def test_a_name_that_cannot_be_downloaded_is_one_sentence():
 )
 def test_names_are_read_as_a_person_says_them(name, said):
     assert readable(name) == said
+
+
+def test_weights_of_half_precision_are_computed_in_single_precision(shared, monkeypatch):
+    folder = shared / "backbones" / "all-minilm-l6-v2"
+    if not folder.is_dir():
+        pytest.skip(f"needs the text model {folder}")
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    kinds = set()
+    encode = sentence_transformers.SentenceTransformer.encode
+
+    def watched(self, *args, **more):
+        kinds.update(str(weight.dtype) for weight in self.parameters())
+        return encode(self, *args, **more)
+
+    monkeypatch.setattr(sentence_transformers.SentenceTransformer, "encode", watched)
+    assert TextEncoder(folder).encode(["a bird"]).shape == (1, 384)
+    assert kinds == {"torch.float32"}

@@ -30,7 +30,8 @@ def run(tmp_path):
         lines = "".join(f"{name} = {value}\n" for name, value in points.items())
         (info / "entry_points.txt").write_text(f"[firstsight.methods]\n{lines}")
         (info.parent / "other_package.py").write_text(MODULE)
-        environment = {**os.environ, "PYTHONPATH": str(info.parent)}
+        path = os.pathsep.join([str(info.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "PYTHONPATH": path}
         line = [sys.executable, "-c", "from firstsight.cli.main import main; main()", *map(str, words)]
         return subprocess.run(line, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=300)
 

@@ -93,7 +93,8 @@ def _markdown(records) -> str:
 def _draw(data, models, out: Path, random) -> None:
     import numpy as np
 
-    from firstsight.report.figures import COLOURS, embedding_map, sample_predictions, save_figure
+    from firstsight.reporting.figures.demo_figures import embedding_map, sample_predictions
+    from firstsight.reporting.figures.figure_style import COLOURS, save_figure
 
     X, y = data.part("test_unseen")
     shown = random.choice(data.unseen_classes, size=len(COLOURS), replace=False)

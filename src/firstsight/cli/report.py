@@ -28,13 +28,13 @@ def report(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from firstsight.report.page import write_report
+    from firstsight.reporting import report as make_report
 
     waiting = Console(stderr=True)
     columns = (TextColumn("tables and figures"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=waiting, transient=True, disable=not waiting.is_terminal) as progress:
         task = progress.add_task("", total=None)
-        page = write_report(results, out, lambda done, of: progress.update(task, completed=done, total=of))
+        page = make_report(results, out, lambda done, of: progress.update(task, completed=done, total=of))
     Console(soft_wrap=True, highlight=False, markup=False).print(f"{page}")
     if open == Open.yes:
         import webbrowser

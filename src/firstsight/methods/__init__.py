@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from firstsight.errors import BadInput, FirstsightWarning, UnknownName
 from firstsight.methods.base import TransductiveClassifier, ZeroShotClassifier
@@ -98,17 +98,39 @@ def word_of(method: type[ZeroShotClassifier]) -> str:
     return next(word for word, cls in all_methods().items() if cls is method)
 
 
-def __getattr__(name: str):
+if TYPE_CHECKING:
+    # methods: begin (tools/stubs.py writes these lines; `make format` runs it)
+    from firstsight.methods.ale import ALE as ALE
+    from firstsight.methods.cmt import CMT as CMT
+    from firstsight.methods.conse import ConSE as ConSE
+    from firstsight.methods.dap import DAP as DAP
+    from firstsight.methods.deep_embedding import DeepEmbedding as DeepEmbedding
+    from firstsight.methods.dem import DEM as DEM
+    from firstsight.methods.devise import DeViSE as DeViSE
+    from firstsight.methods.eszsl import ESZSL as ESZSL
+    from firstsight.methods.gfzsl import GFZSL as GFZSL
+    from firstsight.methods.iap import IAP as IAP
+    from firstsight.methods.latem import LatEm as LatEm
+    from firstsight.methods.psr import PSR as PSR
+    from firstsight.methods.qfsl import QFSL as QFSL
+    from firstsight.methods.rn import RN as RN
+    from firstsight.methods.sae import SAE as SAE
+    from firstsight.methods.sje import SJE as SJE
+    from firstsight.methods.sse import SSE as SSE
+    from firstsight.methods.sync import SynC as SynC
+    from firstsight.methods.transductive_deep_embedding import TransductiveDeepEmbedding as TransductiveDeepEmbedding
+    # methods: end
+else:
     # `from firstsight.methods import ESZSL` without a second list of names; other packages import from here, too, so
     # that looking among theirs would go round in circles.
-    for method in own_methods().values():
-        if method.__name__ == name:
-            return method
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name):
+        for method in own_methods().values():
+            if method.__name__ == name:
+                return method
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
-
-def __dir__() -> list[str]:
-    return [*globals(), *(method.__name__ for method in own_methods().values())]
+    def __dir__():
+        return [*globals(), *(method.__name__ for method in own_methods().values())]
 
 
 __all__ = [

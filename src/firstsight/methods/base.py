@@ -10,12 +10,11 @@ import difflib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.multiclass import check_classification_targets
@@ -24,6 +23,19 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from firstsight.errors import BadInput, NotCalibrated
 from firstsight.methods.parts.scaling import Scaling, fit_scaling, scale
 from firstsight.observing import observers
+
+if TYPE_CHECKING:
+    # scikit-learn has no types; as subclasses of something unknown, our classes would have every attribute there is.
+    class BaseEstimator:
+        def __init__(self, **parameters: Any) -> None: ...
+        def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+        def set_params(self, **parameters: Any) -> Self: ...
+        @classmethod
+        def _get_param_names(cls) -> list[str]: ...
+
+    class ClassifierMixin: ...
+else:
+    from sklearn.base import BaseEstimator, ClassifierMixin
 
 # Scores are made for blocks of rows; this bounds what one block and its candidates may take.
 BLOCK_BYTES = 64 * 2**20

@@ -45,7 +45,7 @@ class Provenance(Schema):
     parameters: dict[str, Any] = Field(default_factory=dict, description="the method's, presets resolved")
     tuned: dict[str, Any] | None = Field(default=None, description="parameters that were chosen on validation classes")
     seconds: float | None = Field(default=None, description="what the fit took")
-    evaluation: dict[str, float] | None = Field(default=None, description="on rows that it was not trained on")
+    evaluation: dict[str, int | float] | None = Field(default=None, description="on rows that it was not trained on")
 
     @classmethod
     def of(cls, model: ZeroShotClassifier, dataset: ZeroShotDataset, **more: Any) -> Provenance:

@@ -116,7 +116,7 @@ def held_out_classes(
 
 def evaluate_held_out(
     model: ZeroShotClassifier, labelled: FeatureFile, rows: np.ndarray, held: set[str]
-) -> dict[str, float]:
+) -> dict[str, int]:
     """How many held-out pictures are named right: among the unseen classes alone, and among all."""
     X, y = labelled.features[rows], np.array(labelled.labels)[rows]
     among_unseen = model.predict(X, classes=[name for name in model.classes_.tolist() if name in held])

@@ -1,1 +1,0 @@
-"""Pictures and tables made from results; nothing here runs a method."""

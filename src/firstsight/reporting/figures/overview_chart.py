@@ -1,0 +1,72 @@
+"""All methods at a glance: T1 and H of each, a panel per data set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import mean
+
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from firstsight.reporting.figures.figure_style import GRID, LINES, Picture, panels, quiet, short
+from firstsight.reporting.recorded_results import TITLES, Results
+
+_SHOWN = ("t1", "h")  # the figure that each setting is judged by
+MOST_METHODS = 30  # in one panel; more cannot be read
+
+
+def overview_chart(results: Results) -> Picture | None:
+    """Two marks per method, the highest mean T1 first; None without any figure."""
+    found = {d: _figures(results, d) for d in results.datasets}
+    found = {d: own for d, own in found.items() if own}
+    if not found:
+        return None
+    tried = {m for own in found.values() for m in own}
+    order = sorted(tried, key=lambda m: (-_mean(found, m, "t1"), -_mean(found, m, "h"), m))
+    leaders = [f"{max(own, key=lambda m: own[m].get('t1', -1.0))} on {d}" for d, own in found.items()]
+    return Picture(
+        "overview",
+        "T1 and H of every method",
+        f"T1 and H of {len(order)} methods on {', '.join(found)}. Highest T1: {', '.join(leaders)}.",
+        lambda width: _drawn(results, found, order[:MOST_METHODS], width),
+        ["Means over seeds; the highest T1, mean over data sets, comes first."]
+        + [f"The first {MOST_METHODS} of {len(order)} methods."] * (len(order) > MOST_METHODS),
+    )
+
+
+def _figures(results: Results, dataset: str) -> dict[str, dict[str, float]]:
+    """Method → metric → mean over seeds."""
+    found = {
+        method: {metric: value for metric in _SHOWN if (value := results.mean_of(dataset, method, metric)) is not None}
+        for method in results.methods
+    }
+    return {method: own for method, own in found.items() if own}
+
+
+def _mean(found: Mapping[str, Mapping[str, Mapping[str, float]]], method: str, metric: str) -> float:
+    values = [own[method][metric] for own in found.values() if metric in own.get(method, {})]
+    return mean(values) if values else -1.0
+
+
+def _drawn(results: Results, found: dict[str, dict[str, dict[str, float]]], order: list[str], width: float) -> Figure:
+    figure, axes = panels(width, len(found), 1.0 + 0.19 * len(order), least=2.4)
+    for axis, (dataset, own) in zip(axes, found.items(), strict=True):
+        for place, method in enumerate(order):
+            values = own.get(method, {})
+            axis.plot(list(values.values()), [place] * len(values), color=GRID, linewidth=2, zorder=1)
+            for metric, value in values.items():
+                look = LINES[metric]
+                axis.plot(value, place, look["marker"], color=look["color"], markersize=4.5, zorder=2)
+        axis.set_yticks(range(len(order)), [short(results.label(m), 30) for m in order])
+        for label, method in zip(axis.get_yticklabels(), order, strict=False):  # of the first column alone
+            label.set_fontweight("bold" if method in results.settings.ours else "normal")
+        axis.set_ylim(len(order) - 0.4, -0.6)
+        axis.set_xlim(left=0)
+        axis.set_title(dataset)
+        quiet(axis, xlabel="%")
+        axis.grid(False, axis="y")
+        axis.tick_params(axis="y", length=0)
+    looks = {TITLES[m]: LINES[m] for m in _SHOWN}
+    handles = [Line2D([], [], linestyle="", marker=o["marker"], color=o["color"], label=t) for t, o in looks.items()]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    return figure

@@ -1,0 +1,1 @@
+"""The page that shows every table and figure, and the files beside it."""

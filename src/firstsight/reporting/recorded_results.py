@@ -1,0 +1,146 @@
+"""The records that a report is made of, checked to belong together, and the questions that tables and figures ask."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from statistics import mean
+
+from firstsight.errors import BadInput
+from firstsight.records import read_records
+from firstsight.records.schema import Record
+from firstsight.reporting.published_figures import dataset_order, paper_order
+from firstsight.reporting.report_settings import ReportSettings, read_settings
+
+SETTINGS = {"zsl": ("t1",), "gzsl": ("ts", "tr", "h")}
+TITLES = {"t1": "T1", "ts": "ts", "tr": "tr", "h": "H"}
+CALIBRATED_H = "calibrated h"  # a figure like those of TITLES, of the records that have it
+SPACES = ("semantic", "visual", "latent")
+
+
+def setting_of(metric: str) -> str:
+    """The setting that a figure belongs to."""
+    return "zsl" if metric == "t1" else "gzsl"
+
+
+class Results:
+    """Every record of a folder; `tables` are those of the two tables, `studies` the rest."""
+
+    def __init__(self, records: list[Record], folder: Path, settings: ReportSettings | None = None):
+        self.folder = folder
+        self.settings = settings or ReportSettings()
+        self.records = sorted(records, key=_reading_order)
+        self.tables = [r for r in self.records if not r.study and not r.variant]
+        self.studies = [r for r in self.records if r.study or r.variant]
+        self.datasets = sorted({r.dataset for r in self.records}, key=dataset_order)
+        self.methods = sorted({r.method for r in self.records}, key=paper_order)
+        self.splits = {r.dataset: r.split for r in self.records if r.split}
+        self.failed = [r for r in self.records if r.status == "failed"]
+        self._by_cell: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
+        for record in self.tables:
+            self._by_cell[record.dataset, record.method, record.setting].append(record)
+        self.about = {r.method: r for r in reversed(self.records)}  # one record per method: its space and kind
+
+    def runs(self, dataset: str, method: str, setting: str, status: str = "done") -> list[Record]:
+        """The records of the tables of one data set, method and setting, by seed."""
+        return [r for r in self._by_cell.get((dataset, method, setting), []) if r.status == status]
+
+    def by_seed(self, dataset: str, method: str, metric: str) -> dict[int, float]:
+        """A figure of each seed that has it."""
+        found = {run.seed: _figure(run, metric) for run in self.runs(dataset, method, setting_of(metric))}
+        return {seed: value for seed, value in found.items() if value is not None}
+
+    def mean_of(self, dataset: str, method: str, metric: str) -> float | None:
+        """A figure, mean over seeds."""
+        values = self.by_seed(dataset, method, metric).values()
+        return mean(values) if values else None
+
+    def by_space(self, among: Collection[str]) -> Iterator[tuple[str, str, list[str]]]:
+        """Heading, space and methods, grouped as the paper groups them: by where samples and classes meet."""
+        others = sorted({r.space for r in self.about.values()} - set(SPACES))
+        for space in (*SPACES, *others):
+            methods = [m for m in self.methods if m in among and self.about[m].space == space]
+            if methods:
+                yield f"{space or 'unknown'} space", space, methods
+
+    def ranked(self) -> list[str]:
+        """The methods that may lead: one that is told more than the others solves an easier task."""
+        return [m for m in self.methods if not self.about[m].extra_supervision] or self.methods
+
+    def is_inductive(self, method: str) -> bool:
+        """Whether a method has learnt from seen classes alone."""
+        return not self.about[method].transductive and not self.about[method].extra_supervision
+
+    def label(self, method: str) -> str:
+        """A method's name with its marks: † transductive, * told more than the others."""
+        about = self.about[method]
+        return method + " †" * about.transductive + " *" * bool(about.extra_supervision)
+
+    def class_accuracies(self, dataset: str, metric: str) -> dict[str, dict[str, float]]:
+        """Accuracy of each class by method, mean over seeds: {method: {class: percent}}."""
+        found: dict[str, dict[str, float]] = {}
+        for method in self.methods:
+            values: dict[str, list[float]] = defaultdict(list)
+            for run in self.runs(dataset, method, setting_of(metric)):
+                for name, value in run.per_class.get(metric, {}).items():
+                    if value is not None:
+                        values[name].append(value)
+            if values:
+                found[method] = {name: mean(own) for name, own in values.items()}
+        return found
+
+    def confused_pairs(self, dataset: str, method: str) -> dict[tuple[str, str], float]:
+        """(true, predicted) → rows confused per run, largest first."""
+        runs = [run for run in self.runs(dataset, method, "zsl") if run.confusion]
+        counts: dict[tuple[str, str], float] = defaultdict(float)
+        for run in runs:
+            for truth, predicted, count in run.confusion:
+                if truth != predicted:
+                    counts[truth, predicted] += count / len(runs)
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+    def with_and_without_confusions(self, dataset: str) -> tuple[list[str], list[str]]:
+        """Of the methods that have run; one that names every row rightly is among those without."""
+        run = [m for m in self.methods if self.runs(dataset, m, "zsl")]
+        found = [m for m in run if self.confused_pairs(dataset, m)]
+        return found, [m for m in run if m not in found]
+
+
+def read_results(place: str | Path) -> Results:
+    """The records in a folder, or in one file; two splits or feature files under one name are refused."""
+    place = Path(place)
+    records = read_records(place)
+    if not records:
+        raise BadInput(
+            f"The .jsonl files of {place} hold no record; `firstsight benchmark … --out {place}` makes some."
+        )
+    _refuse_mixtures(records)
+    folder = place if place.is_dir() else place.parent
+    return Results(records, folder, read_settings(folder))
+
+
+def _refuse_mixtures(records: list[Record]) -> None:
+    values: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for record in records:
+        values[record.dataset, "splits"] |= {record.split} - {""}
+        values[record.dataset, "feature files"] |= {record.features or ""} - {""}
+    for (dataset, word), found in values.items():
+        if len(found) > 1:
+            raise BadInput(
+                f"The records of {dataset} come from {len(found)} different {word} ({', '.join(sorted(found))}); "
+                "their figures cannot stand in one table: keep those of one."
+            )
+
+
+def _figure(record: Record, metric: str) -> float | None:
+    if metric == CALIBRATED_H:
+        fixed = record.seen_unseen.calibrated if record.seen_unseen else None
+        return fixed.h if fixed else None
+    return {"t1": record.t1, "ts": record.ts, "tr": record.tr, "h": record.h}[metric]
+
+
+def _reading_order(record: Record) -> tuple:
+    """Data sets and methods as the paper has them, whatever finished first."""
+    places = dataset_order(record.dataset), paper_order(record.method), list(SETTINGS).index(record.setting)
+    return (*places, record.seed)

@@ -1,0 +1,1 @@
+"""Tables made from records, and their formats: HTML, LaTeX, Markdown, CSV."""

@@ -1,0 +1,82 @@
+"""The README's tables, written from the records in `results/`: no figure there is typed by hand.
+
+Records are the lines of `results/*.jsonl` (`firstsight benchmark`); the demo's table is `results/demo.json`.
+
+`python tools/readme.py` in the project's folder writes them anew; a test fails where they differ.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from firstsight.errors import BadInput
+from firstsight.files import write_atomically
+from firstsight.reporting.recorded_results import SETTINGS, TITLES, Results, read_results
+from firstsight.reporting.tables.accuracy_tables import chosen_note, figure_cell, mark_notes, places
+from firstsight.reporting.tables.table import Cell, Column, Row, Table
+from firstsight.reporting.tables.table_formats import markdown_table
+
+_SHOWN = ("t1", "h")  # the figure that each setting is judged by
+
+
+def demo_table(records: list[dict[str, Any]]) -> str:
+    """What the demo found, as Markdown."""
+    lines = ["| method | T1 | ts | tr | H |", "|---|---:|---:|---:|---:|"]
+    for record in records:
+        lines.append(f"| {record['method']} | " + " | ".join(f"{record[k]:.1f}" for k in TITLES) + " |")
+    return "\n".join(lines)
+
+
+def results_table(results: Results) -> Table:
+    """T1 and H of every method on every data set, a row per method, in the paper's order."""
+    figures = [(dataset, metric) for dataset in results.datasets for metric in _SHOWN]
+    marks = {figure: places(results, *figure) for figure in figures}
+    columns = [Column("method", is_number=False), Column("seeds")]
+    columns += [Column(TITLES[metric], dataset) for dataset, metric in figures]
+    rows: list[Row] = []
+    tried = {r.method for r in results.tables}
+    for heading, _, methods in results.by_space(tried):
+        rows.append(heading)
+        for method in methods:
+            cells = [figure_cell(results, d, method, metric, marks[d, metric]) for d, metric in figures]
+            rows.append([Cell(results.label(method)), Cell(_seeds(results, method)), *cells])
+    notes = [
+        "T1: unseen classes, told apart among themselves. H: harmonic mean of the accuracies of unseen and seen "
+        "classes, told apart among all. Seeds: how many runs a mean ± standard deviation is of; a single run has none.",
+        *mark_notes(results, tried),
+        *filter(None, [chosen_note(results)]),
+        "`firstsight report results --out page` makes a page with the rest: ts and tr, the published figures and the "
+        "difference from them, curves, maps, easy and hard classes, and what every run cost.",
+    ]
+    return Table("readme", "Mean per-class accuracy, %", columns, rows, notes)
+
+
+def filled_in(text: str, name: str, content: str) -> str:
+    """`text` with `content` between its markers `<!-- name: begin -->` and `<!-- name: end -->`."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    if text.count(begin) != 1 or text.count(end) != 1:
+        raise BadInput(f"The document must have the markers {begin} and {end} once each; put them in.")
+    pattern = re.escape(begin) + r".*?" + re.escape(end)
+    return re.sub(pattern, lambda _: f"{begin}\n{content}\n{end}", text, flags=re.DOTALL)
+
+
+def readme(project: Path) -> str:
+    """The README as it should be, given the records."""
+    text = (project / "README.md").read_text(encoding="utf-8")
+    demo = json.loads((project / "results" / "demo.json").read_text(encoding="utf-8"))
+    results = read_results(project / "results")
+    text = filled_in(text, "demo", demo_table(demo))
+    return filled_in(text, "results", markdown_table(results_table(results)).rstrip())
+
+
+def _seeds(results: Results, method: str) -> str:
+    """How many runs the figures of a method are of; two numbers where data sets or settings differ."""
+    counts = {len(results.runs(d, method, s)) for d in results.datasets for s in SETTINGS} - {0}
+    return "–".join(str(n) for n in sorted({min(counts), max(counts)})) if counts else "0"
+
+
+if __name__ == "__main__":
+    write_atomically("README.md", readme(Path()))

@@ -1,0 +1,59 @@
+"""Write the methods' names where type checkers look for them: `python tools/stubs.py`, with --check only compare.
+
+At run time methods are found by looking into their folder; a type checker cannot do that and needs names in a file.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1] / "src" / "firstsight"
+REGION = re.compile(r"^( *)# methods: begin[^\n]*\n(.*?)^ *# methods: end", re.MULTILINE | re.DOTALL)
+
+
+def methods() -> dict[str, str]:
+    """The class of each method by the name of its file, read without importing anything."""
+    found = {}
+    for file in sorted((PACKAGE / "methods").glob("*.py")):
+        if file.stem in ("__init__", "base"):
+            continue
+        classes = [
+            node.name for node in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)
+        ]
+        # Beside the method a file may have private classes, and its name is that of the method without underscores.
+        (found[file.stem],) = (name for name in classes if name.lower() == file.stem.replace("_", ""))
+    return found
+
+
+def filled(text: str, home: str) -> str:
+    """`text` with the lines between its marks written anew."""
+
+    def lines(match: re.Match[str]) -> str:
+        begin, indent = match[0].split("\n", 1)[0], match[1]
+        names = [f"{indent}from {home}.{stem} import {name} as {name}" for stem, name in methods().items()]
+        return "\n".join([begin, *names, f"{indent}# methods: end"])
+
+    return REGION.sub(lines, text)
+
+
+def main() -> int:
+    """Write, or with --check say what would be written."""
+    stale = []
+    for file, home in (("__init__.pyi", ".methods"), ("methods/__init__.py", "firstsight.methods")):
+        path = PACKAGE / file
+        text = path.read_text(encoding="utf-8")
+        if filled(text, home) != text:
+            stale.append(file)
+            if "--check" not in sys.argv:
+                path.write_text(filled(text, home), encoding="utf-8")
+    if stale and "--check" in sys.argv:
+        print(f"{' and '.join(stale)} do not name every method; run make format.")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
