@@ -37,7 +37,7 @@ def operations(small, backbone, tmp_path_factory) -> dict[str, Operation]:
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
-    if TOLD and "campaign" == terminalreporter.config.option.markexpr:
+    if TOLD and terminalreporter.config.option.markexpr == "campaign":
         terminalreporter.section("campaigns")
         for line in TOLD:
             terminalreporter.write_line(line)

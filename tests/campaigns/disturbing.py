@@ -68,7 +68,7 @@ class Disturbance:
 
     def hear(self, event: str, args: tuple[Any, ...]) -> None:
         """An audit event; an exception here is what the operation raises."""
-        if self._inside or event != "open" and event not in _EVENTS:
+        if self._inside or (event != "open" and event not in _EVENTS):
             return
         self._inside = True
         try:

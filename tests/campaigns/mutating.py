@@ -23,7 +23,7 @@ _NASTY = [
 
 
 def mutate_bytes(content: bytes, random: Random) -> bytes:
-    """One to three changes: a bit, a byte, a number of two to eight bytes, a piece cut out, doubled or moved, an end."""
+    """One to three changes: a bit, a byte, a number of several bytes, a piece cut out, doubled or moved, an end."""
     data = bytearray(content)
     for _ in range(random.integers(1, 4)):
         reach = min(len(data), 300) if random.random() < 0.4 else len(data)
@@ -78,7 +78,7 @@ def mutate_json(content: bytes, random: Random) -> bytes:
 
 
 def _place(document: Any, random: Random) -> tuple[Any, Any]:
-    """Somewhere in a document: a dictionary or list, and a key or place in it; near the top more often than deep down."""
+    """Somewhere in a document: a dictionary or list, and a key or place in it; rather near the top."""
     holder, key = {"": document}, ""
     for _ in range(100):
         inner = holder[key]
@@ -107,8 +107,8 @@ def mutate_lines(content: bytes, random: Random) -> bytes:
     return b"\n".join(lines) + (b"\n" if random.random() < 0.8 else b"")
 
 
-_CELLS = ["", "NA", "nan", "inf", "1e400", "-", "=1+1", '"', '""', "x", "1,5", "85%", "yes", "\x00", "\x1b[2J", "ж", "'",
-          "9" * 400, ";", "\t", "1_000", "0x10", "x" * 5000, "\r", "﻿", "\udcff"]  # fmt: skip
+_CELLS = ["", "NA", "nan", "inf", "1e400", "-", "=1+1", '"', '""', "x", "1,5", "85%", "yes", "\x00", "\x1b[2J", "ж",
+          "'", "9" * 400, ";", "\t", "1_000", "0x10", "x" * 5000, "\r", "﻿", "\udcff"]  # fmt: skip
 
 
 def mutate_table(content: bytes, random: Random) -> bytes:
@@ -171,7 +171,7 @@ def mutate_array(content: bytes, random: Random) -> bytes:
 def _with_other_header(content: bytes, random: Random) -> bytes:
     """A false promise of shape and type before the same bytes."""
     size = int.from_bytes(content[8:10], "little")
-    shape = str(random.choice(["()", "(0,)", "(10**10,)", "(2**62, 4)", "(-1,)", "(3, 100000, 100000)", "(1.5,)", "None"]))
+    shape = str(random.choice(["()", "(0,)", "(10**10,)", "(2**62, 4)", "(-1,)", "(3, 100000, 100000)", "(1.5,)"]))
     kind = str(random.choice(["<f4", "<f8", "|V0", "|O", "<U0", "<U100000", "<i8", "|b1", "<c16", "<M8[s]", "x"]))
     header = f"{{'descr': '{kind}', 'fortran_order': {random.choice(['True', 'False', '3'])}, 'shape': {shape}, }}"
     header = header.ljust(size - 1)[: max(size - 1, len(header))] + "\n"

@@ -1,4 +1,4 @@
-"""What firstsight writes, as operations on a folder that campaigns disturb: how it was before, and what must come out."""
+"""What firstsight writes, as operations on a folder that campaigns disturb: what was before, and what must come out."""
 
 from __future__ import annotations
 
@@ -103,13 +103,15 @@ def records_of(folder: Path) -> object:
 
 def features_of(path: Path) -> object:
     with np.load(path) as arrays:
-        return {name: (array.tolist() if array.dtype.kind != "f" else array.tobytes()) for name, array in arrays.items()}
+        return {
+            name: (array.tolist() if array.dtype.kind != "f" else array.tobytes()) for name, array in arrays.items()
+        }
 
 
 def listing(place: Path) -> list[str]:
     """Every file and folder, hidden ones, too; names that are drawn by lot are one name."""
     names = (str(path.relative_to(place)) for path in place.rglob("*"))
-    return sorted(set(re.sub(r"[0-9a-f]{32}", "*", name) for name in names))
+    return sorted({re.sub(r"[0-9a-f]{32}", "*", name) for name in names})
 
 
 def make_operations(inputs: Path, small: ZeroShotDataset) -> dict[str, Operation]:
@@ -187,7 +189,9 @@ def make_picture_operations(inputs: Path, backbone: Path) -> dict[str, Operation
         ),
         Operation(
             "learn",
-            lambda p: command("learn", inputs / "pictures", "--classes", inputs / "classes.csv", "--out", p / "m", *common),
+            lambda p: command(
+                "learn", inputs / "pictures", "--classes", inputs / "classes.csv", "--out", p / "m", *common
+            ),
             lambda p: model_of(p / "m"),
         ),
     ]

@@ -1,4 +1,4 @@
-"""Everything that firstsight reads: small files in order, and a function that reads them, for campaigns that damage them."""
+"""Everything that firstsight reads: small files in order and how to read them, for campaigns that damage them."""
 
 from __future__ import annotations
 
@@ -265,7 +265,9 @@ def _save_hdf5(path: Path, variables: dict[str, np.ndarray]) -> None:
                 continue
             references = np.empty((1, value.size), dtype=h5py.ref_dtype)
             for number, text in enumerate(value.ravel()):
-                cell = file.create_dataset(f"#refs#/{name}{number}", data=np.array([[ord(c)] for c in text], dtype="u2"))
+                cell = file.create_dataset(
+                    f"#refs#/{name}{number}", data=np.array([[ord(c)] for c in text], dtype="u2")
+                )
                 cell.attrs["MATLAB_class"] = np.bytes_("char")
                 references[0, number] = cell.ref
             file.create_dataset(name, data=references, dtype=h5py.ref_dtype).attrs["MATLAB_class"] = np.bytes_("cell")
@@ -311,5 +313,3 @@ def _frame(values: np.ndarray, columns: list[str], **texts: Any) -> Any:
 
 def _content(folder: Path) -> Files:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
-
-

@@ -1,4 +1,4 @@
-"""A crash or an error at every operation on files: the right result the next time, nothing lost, nothing left behind."""
+"""A crash or an error at every operation on files: the right result the next time, nothing lost, nothing left."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def fail(stage: Stage, at: int, error: int) -> None:
 def _serves_later(name: str) -> bool:
     """Finished parts, by which the same command goes on when it runs again."""
     top = Path(name).parts[0]
-    return top in ("cache", "results", "a") and "/." not in name or "checkpoint" in name or top.endswith(".trials")
+    return (top in ("cache", "results", "a") and "/." not in name) or "checkpoint" in name or top.endswith(".trials")
 
 
 def spread(count: int, wanted: int | None) -> list[int]:
