@@ -25,37 +25,50 @@ class Study(StrEnum):
     map = "map"
 
 
+DataSets = Annotated[
+    list[str],
+    typer.Argument(metavar="DATA…", help="Data sets, as for `firstsight evaluate`: glyphs, folders, .npz files."),
+]
+OutOption = Annotated[Path, typer.Option(help="The folder of records: RESULTS/<data set>.jsonl.")]
+MethodsOption = Annotated[str, typer.Option(help="all, or names with commas between them.")]
+SeedsOption = Annotated[int, typer.Option(min=1, help="How many seeds: 0, 1, …; one for methods without chance.")]
+SettingOption = Annotated[Setting, typer.Option(help="Conventional, generalized, or both.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="METHOD.NAME=VALUE", help="A parameter of one method; may be repeated."),
+]
+ProcessesOption = Annotated[
+    int | None, typer.Option(min=1, help="Worker processes; cores ÷ processes threads each. Default: all cores.")
+]
+TunedOption = Annotated[
+    Path | None, typer.Option(help="Parameters that `firstsight tune --json` chose: a file, or a folder of them.")
+]
+StudyOption = Annotated[
+    Study,
+    typer.Option(help="separation: λ of both deep embeddings at several values; map: their spaces in the plane."),
+]
+ValuesOption = Annotated[str | None, typer.Option(help="Values for --study separation, with commas between them.")]
+CalibrateOption = Annotated[
+    bool,
+    typer.Option(
+        "--calibrated-h", "--calibrate", help="Also H with a constant from a validation fold (one more fit each)."
+    ),
+]
+
+
 def benchmark(
-    data: Annotated[
-        list[str],
-        typer.Argument(metavar="DATA…", help="Data sets, as for `firstsight evaluate`: glyphs, folders, .npz files."),
-    ],
-    out: Annotated[Path, typer.Option(help="The folder of records: RESULTS/<data set>.jsonl.")],
-    methods: Annotated[str, typer.Option(help="all, or names with commas between them.")] = "all",
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds: 0, 1, …; one for methods without chance.")] = 1,
-    setting: Annotated[Setting, typer.Option(help="Conventional, generalized, or both.")] = Setting.both,
-    set: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="METHOD.NAME=VALUE", help="A parameter of one method; may be repeated."),
-    ] = None,
+    data: DataSets,
+    out: OutOption,
+    methods: MethodsOption = "all",
+    seeds: SeedsOption = 1,
+    setting: SettingOption = Setting.both,
+    set: SetOption = None,
     features: Features = None,
-    processes: Annotated[
-        int | None, typer.Option(min=1, help="Worker processes; cores ÷ processes threads each. Default: all cores.")
-    ] = None,
-    tuned: Annotated[
-        Path | None, typer.Option(help="Parameters that `firstsight tune --json` chose: a file, or a folder of them.")
-    ] = None,
-    study: Annotated[
-        Study,
-        typer.Option(help="separation: λ of both deep embeddings at several values; map: their spaces in the plane."),
-    ] = Study.none,
-    values: Annotated[str | None, typer.Option(help="Values for --study separation, with commas between them.")] = None,
-    calibrate: Annotated[
-        bool,
-        typer.Option(
-            "--calibrated-h", "--calibrate", help="Also H with a constant from a validation fold (one more fit each)."
-        ),
-    ] = False,
+    processes: ProcessesOption = None,
+    tuned: TunedOption = None,
+    study: StudyOption = Study.none,
+    values: ValuesOption = None,
+    calibrate: CalibrateOption = False,
 ) -> None:
     """Fit and judge methods on data sets; killed and started again, it does only what is missing.
 

@@ -36,32 +36,40 @@ class Search(StrEnum):
     optuna = "optuna"
 
 
+ObjectiveOption = Annotated[Setting, typer.Option(help="zsl maximises T1, gzsl maximises H; both chooses for each.")]
+SearchOption = Annotated[Search, typer.Option(help="Every combination, or Optuna's proposals.")]
+TrialsOption = Annotated[int | None, typer.Option(min=1, help="How many proposals (optuna only; 20 if left out).")]
+FoldsOption = Annotated[int, typer.Option(min=1, help="Validation folds of the training classes.")]
+GridOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=V1,V2,…",
+        help="Values to try instead of the method's own grid; may be repeated. Optuna searches between the "
+        "smallest and the largest.",
+    ),
+]
+ProcessesOption = Annotated[
+    int | None, typer.Option(min=1, help="Worker processes; cores ÷ processes threads each. Default: all cores.")
+]
+JsonOption = Annotated[Path | None, typer.Option(help="Write the choice here; `benchmark --tuned` reads it.")]
+OutOption = Annotated[Path | None, typer.Option(help="Save the model, trained on all training rows, here.")]
+
+
 def tune(
     data: Data,
     method: Method = "deep-embedding",
-    objective: Annotated[
-        Setting, typer.Option(help="zsl maximises T1, gzsl maximises H; both chooses for each.")
-    ] = Setting.both,
-    search: Annotated[Search, typer.Option(help="Every combination, or Optuna's proposals.")] = Search.grid,
-    trials: Annotated[int | None, typer.Option(min=1, help="How many proposals (optuna only; 20 if left out).")] = None,
-    folds: Annotated[int, typer.Option(min=1, help="Validation folds of the training classes.")] = 3,
-    grid: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=V1,V2,…",
-            help="Values to try instead of the method's own grid; may be repeated. Optuna searches between the "
-            "smallest and the largest.",
-        ),
-    ] = None,
+    objective: ObjectiveOption = Setting.both,
+    search: SearchOption = Search.grid,
+    trials: TrialsOption = None,
+    folds: FoldsOption = 3,
+    grid: GridOption = None,
     set: Set = None,
     preset: Preset = None,
     features: Features = None,
     seed: Seed = 0,
-    processes: Annotated[
-        int | None, typer.Option(min=1, help="Worker processes; cores ÷ processes threads each. Default: all cores.")
-    ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the choice here; `benchmark --tuned` reads it.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Save the model, trained on all training rows, here.")] = None,
+    processes: ProcessesOption = None,
+    json: JsonOption = None,
+    out: OutOption = None,
 ) -> None:
     """Try parameters on validation classes, cut from the training rows alone, and keep the best.
 
@@ -78,27 +86,24 @@ def tune(
 
     _refuse_contradictions(objective, search, trials, out)
     word = word_of(find_method(method))
-    estimator = make_estimator(word, set, seed, preset=preset)
-    entry = Entry(word, word, _fixed(set, preset, estimator))
+    entry = Entry(word, word, _fixed(set, preset, make_estimator(word, set, seed, preset=preset)))
     values = read_grid(word, grid, set)
     dataset = load_dataset(data, features)
     trials_folder = None if json is None else json.with_name(json.name + ".trials")
     if json is not None:
         refuse_to_lose(json, word, dataset.name, list(settings_of(objective)))
-    console = _console()
     if trials_folder is not None and trials_folder.is_dir():
-        console.print(f"Going on from {trials_folder}.", style="dim")
+        _console().print(f"Going on from {trials_folder}.", style="dim")
     choice = run(
         entry, dataset, objective=objective.value, grid=values, folds=folds, search=search.value, trials=trials,
         processes=processes, out=trials_folder, random_state=seed,
-        progress=lambda records: console.print(fit_in_a_line(records)),
+        progress=lambda records: _console().print(fit_in_a_line(records)),
     )  # fmt: skip
     show_choice(choice)
-    if json is not None:
-        choice.save(json)
     if out is not None:
         _save_model(choice, out)
-    if trials_folder is not None:
+    if json is not None and trials_folder is not None:
+        choice.save(json)
         forget_trials(trials_folder, dataset.validation_folds(folds))
 
 

@@ -52,6 +52,11 @@ def save(
 
     `provenance` is what is known of its making: the data set, its split, the seed, an evaluation.
     """
+    if not isinstance(model, ZeroShotClassifier):
+        raise BadInput(
+            f"A {type(model).__name__} cannot be saved: a folder holds arrays and no code, and loading knows methods "
+            "of firstsight alone; save the last step and apply the others yourself, or use `feature_scaling`."
+        )
     folder = check_place(folder)
     with locked(folder):
         _write(model, folder, Provenance.read(provenance))
