@@ -68,7 +68,7 @@ def word_of(method: type[ZeroShotClassifier]) -> str:
     return next(word for word, cls in all_methods().items() if cls is method)
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> type[ZeroShotClassifier]:
     # `from firstsight.methods import ESZSL` without a second list of names; other packages import from here, too, so
     # that looking among theirs would go round in circles.
     for method in own_methods().values():
