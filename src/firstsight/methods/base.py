@@ -172,7 +172,8 @@ class ZeroShotClassifier(_ScikitLearn):
         """
         scores = self._score_table(X, classes)
         if classes is None and not self.described_ and scores.shape[1] == 2:
-            return scores[:, 1] - scores[:, 0]
+            difference: np.ndarray = scores[:, 1] - scores[:, 0]
+            return difference
         return scores
 
     @property
@@ -381,7 +382,7 @@ class ZeroShotClassifier(_ScikitLearn):
         if columns == names:
             return table
         if sorted(columns) == sorted(names) and len(set(names)) == len(names):
-            return table.set_axis(columns, axis="columns").loc[:, names]
+            return table.set_axis(columns, axis="columns").reindex(columns=names)
         if columns == [str(number) for number in range(len(names))]:  # a file's header for a table without names
             return table
         raise BadInput(_other_attributes(columns, names))
