@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import firstsight
-from firstsight.methods import own_methods
 
 PACKAGE = Path(firstsight.__file__).parent
 
@@ -81,7 +79,9 @@ firstsight.DeepEmbedding().predikt([[1.0]])
 
 def _mypy(folder: Path, text: str) -> list[str]:
     (folder / "script.py").write_text(text)
-    (folder / "mypy.ini").write_text("[mypy]\n[mypy-sklearn.*]\nignore_missing_imports = True\n")
+    # Types of torch are no part of our face, and reading them takes a minute.
+    skipped = "[mypy-torch.*,sklearn.*,scipy.*,matplotlib.*,onnx.*,transformers.*]\nfollow_imports = skip\n"
+    (folder / "mypy.ini").write_text("[mypy]\n" + skipped + "ignore_missing_imports = True\n")
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "script.py"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode in (0, 1), done.stderr
@@ -106,12 +106,6 @@ def test_no_public_name_is_a_part_of_the_package():
     # After `import firstsight.x`, the attribute x is the module, whatever it was before.
     modules = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
     assert not modules & set(firstsight.__all__)
-
-
-def test_every_method_is_in_the_stub_of_the_face():
-    tree = ast.parse((PACKAGE / "__init__.pyi").read_text(encoding="utf-8"))
-    named = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
-    assert {method.__name__ for method in own_methods().values()} <= named
 
 
 def test_an_unknown_name_is_an_attribute_error():

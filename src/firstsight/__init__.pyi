@@ -7,6 +7,7 @@ from .data import AuditReport as AuditReport
 from .data import ZeroShotDataset as ZeroShotDataset
 from .data import audit as audit
 from .data import load_dataset as load_dataset
+from .data import make_dataset as make_dataset
 from .encoders.describing import describe as describe
 from .encoders.embedding import embed as embed
 from .errors import BadInput as BadInput

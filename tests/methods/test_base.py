@@ -4,7 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from firstsight.errors import BadInput
+from firstsight.calibration import calibrate
+from firstsight.errors import BadInput, NotCalibrated, StaleCheckpoint
+from firstsight.evaluation import fit_on
 from firstsight.methods import ESZSL, DeepEmbedding, TransductiveDeepEmbedding, all_methods
 from firstsight.models import add_classes, load, save
 
@@ -146,3 +148,59 @@ def test_a_method_without_history_has_nothing_to_tell_but_that_it_has_not_collap
     assert named.diagnostics_ == {"collapsed": False}
     with pytest.raises(ValueError, match="not fitted"):
         _ = ESZSL().diagnostics_
+
+
+# Probabilities and scores -----------------------------------------------------------------------------------
+
+
+def test_an_uncalibrated_model_has_no_probabilities_and_says_so(named, task):
+    assert not hasattr(named, "predict_proba")  # what scikit-learn asks
+    with pytest.raises(NotCalibrated, match=r"This ESZSL has not been calibrated.*decision_function") as caught:
+        named.predict_proba(task.X)
+    assert isinstance(caught.value, BadInput)
+
+
+def test_probabilities_are_the_calibrations_confidence_in_any_candidates(small):
+    model = fit_on(ESZSL(feature_penalty=10.0), small)
+    model.calibration_ = calibrate(model, small)
+    X = small.part("test_unseen")[0]
+    for classes in (None, list(small.unseen_classes), small.descriptions.iloc[:5].rename(index="new {}".format)):
+        found = model.predict_proba(X, classes=classes)
+        scores, seen = model.decision_function(X, classes=classes), model._candidates(classes)[2] >= 0
+        np.testing.assert_array_equal(found, model.calibration_.confidence(model, X, scores, seen))
+        np.testing.assert_allclose(found.sum(axis=1), 1)
+        np.testing.assert_array_equal(found.argmax(axis=1), scores.argmax(axis=1))
+    fit_on(model, small)
+    assert not hasattr(model, "predict_proba")  # a calibration belongs to the fit that it was measured on
+
+
+def test_two_classes_without_descriptions_have_a_column_each():
+    class Halves:
+        def confidence(self, model, X, scores, seen):
+            assert scores.shape == (len(X), 2)
+            assert seen.all()
+            return np.full(scores.shape, 0.5)
+
+    model = ESZSL().fit([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
+    model.calibration_ = Halves()
+    assert model.predict_proba([[0.0, 1.0]]).tolist() == [[0.5, 0.5]]
+
+
+def test_score_is_the_share_of_rows_named_right_among_the_candidates(named, task):
+    for classes in (None, list(task.unseen)):
+        right = named.predict(task.X_unseen, classes) == task.y_unseen
+        assert named.score(task.X_unseen, task.y_unseen, classes) == right.mean()
+    weights = np.arange(len(right))
+    found = named.score(task.X_unseen, task.y_unseen, classes, sample_weight=weights)
+    assert found == pytest.approx(np.average(right, weights=weights))
+
+
+def test_a_checkpoint_of_another_fit_or_none_at_all_is_stale(task, tmp_path):
+    quick = {**DeepEmbedding.quick, "iterations": 2, "separation": 1e4}
+    path = tmp_path / "fit.safetensors"
+    DeepEmbedding(**quick, checkpoint=path, random_state=0).fit(task.X, task.y, task.table)
+    for spoil, said in ((lambda: None, "other data or parameters"), (lambda: path.write_text("?"), "not a readable")):
+        spoil()
+        with pytest.raises(StaleCheckpoint, match=said) as caught:
+            DeepEmbedding(**quick, checkpoint=path, random_state=1).fit(task.X, task.y, task.table)
+        assert caught.value.path == path

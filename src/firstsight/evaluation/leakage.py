@@ -93,6 +93,6 @@ class Watched:
 _PARTS = ("train", "test_seen", "test_unseen")
 
 
-def _digests(rows) -> list[bytes]:
+def _digests(rows: Any) -> list[bytes]:
     rows = np.ascontiguousarray(rows)
     return [hashlib.blake2b(row.data, digest_size=12).digest() for row in rows]

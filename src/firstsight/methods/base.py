@@ -46,7 +46,29 @@ Descriptions = pd.DataFrame | ArrayLike
 Candidates = pd.DataFrame | ArrayLike | None
 
 
-class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
+if TYPE_CHECKING:
+
+    class _ScikitLearn:
+        """What methods have from scikit-learn, which has no types of its own: so that mypy finds a misspelt name."""
+
+        def __init__(self, **parameters: Any) -> None: ...
+        def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+        def set_params(self, **parameters: Any) -> Self: ...
+        @classmethod
+        def _get_param_names(cls) -> list[str]: ...
+        def set_fit_request(self, *, descriptions: bool | str | None = ...) -> Self: ...
+        def set_predict_request(self, *, classes: bool | str | None = ...) -> Self: ...
+        def set_decision_function_request(self, *, classes: bool | str | None = ...) -> Self: ...
+        def set_score_request(
+            self, *, classes: bool | str | None = ..., sample_weight: bool | str | None = ...
+        ) -> Self: ...
+else:
+
+    class _ScikitLearn(ClassifierMixin, BaseEstimator):
+        pass
+
+
+class ZeroShotClassifier(_ScikitLearn):
     """Base of all methods: a scikit-learn classifier that also knows classes without training rows.
 
     Subclasses describe themselves with the class variables below and write
@@ -152,7 +174,8 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         best = np.empty(len(rows), dtype=np.intp)
         for block, scores in blocks:
             best[block] = scores.argmax(axis=1)
-        return labels[best]
+        answers: np.ndarray = labels[best]
+        return answers
 
     def decision_function(self, X: ArrayLike, classes: Candidates = None) -> np.ndarray:
         """Scores `(n, k)`, higher is better; column j belongs to `classes[j]` (to `classes_[j]` if left out).
@@ -161,7 +184,8 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         """
         scores = self._score_table(X, classes)
         if classes is None and not self.described_ and scores.shape[1] == 2:
-            return scores[:, 1] - scores[:, 0]
+            difference: np.ndarray = scores[:, 1] - scores[:, 0]
+            return difference
         return scores
 
     @property
@@ -289,9 +313,9 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=list(self._dtypes), reset=False, ensure_all_finite=False)
-        _check_finite(X, "X")
-        return X
+        rows: np.ndarray = validate_data(self, X, dtype=list(self._dtypes), reset=False, ensure_all_finite=False)
+        _check_finite(rows, "X")
+        return rows
 
     def _require_calibration(self) -> None:
         if not hasattr(self, "calibration_"):
@@ -309,7 +333,8 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
 
     def _confidence(self, X: ArrayLike, classes: Candidates = None) -> np.ndarray:
         scores, seen = self._score_table(X, classes), self._candidates(classes)[2] >= 0
-        return self.calibration_.confidence(self, X, scores, seen)
+        confidence: np.ndarray = self.calibration_.confidence(self, X, scores, seen)
+        return confidence
 
     def _score_blocks(
         self, X: Any, classes: Candidates
@@ -369,7 +394,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         if columns == names:
             return table
         if sorted(columns) == sorted(names) and len(set(names)) == len(names):
-            return table.set_axis(columns, axis="columns")[names]
+            return table.set_axis(columns, axis="columns").reindex(columns=names)
         if columns == [str(number) for number in range(len(names))]:  # a file's header for a table without names
             return table
         raise BadInput(_other_attributes(columns, names))

@@ -10,11 +10,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from firstsight.errors import FirstsightWarning
-from firstsight.methods.base import RandomState, ZeroShotClassifier
+from firstsight.methods.base import Candidates, RandomState, ZeroShotClassifier
 from firstsight.methods.parts.alternating import AlternatingTraining
 from firstsight.methods.parts.checkpoint import Checkpoint, fingerprint
 from firstsight.methods.parts.scaling import Scaling, scale
@@ -200,13 +201,13 @@ class DeepEmbedding(ZeroShotClassifier):
         self.verbose = verbose
         self.random_state = random_state
 
-    def embed(self, X) -> np.ndarray:
+    def embed(self, X: ArrayLike) -> np.ndarray:
         """φ(x) (n, e): where rows lie in the joint space."""
-        X = self._scale_features(self._check_rows(X))
+        rows = self._scale_features(self._check_rows(X))
         with torch.no_grad():
-            return self._net().visual(as_tensor(X)).numpy()
+            return self._net().visual(as_tensor(rows)).numpy()
 
-    def embed_classes(self, classes=None) -> np.ndarray:
+    def embed_classes(self, classes: Candidates = None) -> np.ndarray:
         """ψ(a_c) (k, e): where classes lie in the joint space; `classes` as in `predict`."""
         check_is_fitted(self)
         A = self._candidates(classes)[1]

@@ -54,8 +54,8 @@ def save(
     """
     if not isinstance(model, ZeroShotClassifier):
         raise BadInput(
-            f"A {type(model).__name__} cannot be saved: a folder holds arrays and no code, and loading knows firstsight's "
-            "methods alone; save the last step, and apply what stands before it yourself, or use `feature_scaling`."
+            f"A {type(model).__name__} cannot be saved: a folder holds arrays and no code, and loading knows methods "
+            "of firstsight alone; save the last step and apply the others yourself, or use `feature_scaling`."
         )
     folder = check_place(folder)
     with locked(folder):
