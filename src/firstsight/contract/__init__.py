@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from firstsight.contract import bad_input, construction, fitting, scoring
+from firstsight.contract import bad_input, construction, extremes, fitting, scoring
 from firstsight.contract.exemptions import exemptions
 from firstsight.contract.trial import Trial
 from firstsight.methods import ZeroShotClassifier
@@ -31,7 +31,9 @@ def _checks_of(module: ModuleType) -> dict[str, Callable[[Trial], None]]:
 
 # Every function named check_… in these modules, in the order of the files.
 CHECKS = {
-    name: check for module in (construction, fitting, scoring, bad_input) for name, check in _checks_of(module).items()
+    name: check
+    for module in (construction, fitting, scoring, bad_input, extremes)
+    for name, check in _checks_of(module).items()
 }
 
 
