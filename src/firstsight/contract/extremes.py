@@ -73,12 +73,11 @@ def fitted_or_refused(trial: Trial, features: str, descriptions: str) -> None:
     change = FEATURES.get(features, np.copy)
     table = _like(task.table, DESCRIPTIONS.get(descriptions, np.copy))
     model = trial.new()
+    pool = change(trial.pool(model)) if trial.transductive else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            trial.fit(
-                model, X=change(task.X), table=table, pool=change(trial.pool(model)) if trial.transductive else None
-            )
+            trial.fit(model, X=change(task.X), table=table, pool=pool)
         except BadInput as error:
             _is_a_sentence(what, error)
             return
