@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from firstsight.terminal import counted, say
+from firstsight.files import csv_text
+from firstsight.terminal import counted, say, write_out
 
 app = typer.Typer(no_args_is_help=True)
 Model = Annotated[Path, typer.Argument(help="A model folder.")]
@@ -33,9 +33,10 @@ def list_classes(
         names = [str(name) for name in getattr(found.model, "attribute_names_in_", [])]
         text = writer.dumps({"attributes": names, "classes": entries}, ensure_ascii=False, indent=1) + "\n"
     else:
-        words = table.assign(seen=table["seen"].map({True: "yes", False: "no"}))
+        names = [csv_text(name) if isinstance(name, str) else name for name in table["class"]]
+        words = table.assign(seen=table["seen"].map({True: "yes", False: "no"}), **{"class": names})
         text = words.to_csv(index=False, lineterminator="\n")
-    sys.stdout.write(text)
+    write_out(text)
 
 
 @app.command("add")

@@ -144,9 +144,9 @@ def _save_model(choice: Choice, out: Path) -> None:
 
 
 def _console() -> Console:
-    from rich.console import Console
+    from firstsight.terminal import screen
 
-    return Console(soft_wrap=True, highlight=False, markup=False)
+    return screen()
 
 
 def read_grid(method: str, words: list[str] | None, set: list[str] | None = None) -> dict[str, list[Any]] | None:
