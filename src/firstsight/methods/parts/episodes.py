@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
-from torch.nn.functional import cross_entropy
+from scipy.special import softmax
 
 from firstsight.methods.parts.class_mean_prior import mean_weights
 
@@ -30,24 +29,40 @@ def episodic_map(
     """
     rng, k = np.random.default_rng(0), len(means)
     drawn = min(max(2, round(SHARE * k)), k - 2)
-    rows, labels = torch.from_numpy(Z.astype(np.float32)), torch.from_numpy(y.astype(np.int64))
-    change = torch.zeros((Z.shape[1], Z.shape[1]), requires_grad=True)
-    optimiser = torch.optim.Adam([change], lr=RATE)
-    place = torch.empty(k, dtype=torch.long)
-    for _ in range(steps if k >= 4 else 0):
+    Z, one = Z.astype(np.float32), np.eye(Z.shape[1], dtype=np.float32)
+    T, speed, size = one.copy(), np.zeros_like(one), np.zeros_like(one)
+    for step in range(1, steps + 1 if k >= 4 else 1):
         order = rng.permutation(k)
-        place[torch.from_numpy(order)] = torch.arange(k)
-        target = place[labels]
-        P = torch.from_numpy(_episode(order, drawn, means, K, noise_of, nugget, stretch))
-        P = P + P @ change
-        scores = ((rows + rows @ change) @ P.T - P.square().sum(1) / 2) / TEMPERATURE
-        new = target < drawn
-        loss = cross_entropy(scores, target) + cross_entropy(scores[new][:, :drawn], target[new])
-        loss = loss + DECAY * change.square().sum()
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-    return np.eye(Z.shape[1], dtype=np.float32) + change.detach().numpy()
+        place = np.empty(k, dtype=np.intp)
+        place[order] = np.arange(k)
+        P = _episode(order, drawn, means, K, noise_of, nugget, stretch)
+        slope = loss_slope(Z, place[y], P, T, drawn) + 2 * DECAY * (T - one)
+        # Adam, with its customary memory of 10 and of 1,000 steps.
+        speed += 0.1 * (slope - speed)
+        size += 0.001 * (slope**2 - size)
+        T -= RATE * (speed / (1 - 0.9**step)) / (np.sqrt(size / (1 - 0.999**step)) + 1e-8)
+    return T
+
+
+def loss_slope(Z: np.ndarray, target: np.ndarray, P: np.ndarray, T: np.ndarray, drawn: int) -> np.ndarray:
+    """The derivative by T of both cross-entropies; scores are −‖zT − pT‖²/2 over the temperature.
+
+    With G = TTᵀ they are (zᵀGp − pᵀGp/2)/τ plus what all classes share, so that rows never meet an e × e matrix.
+    """
+    turned = P @ T @ T.T  # (k, e): PG
+    scores = (Z @ turned.T - (turned * P).sum(axis=1) / 2) / np.float32(TEMPERATURE)
+    new = np.flatnonzero(target < drawn)
+    error = _error(scores, target)
+    error[new, :drawn] += _error(scores[new, :drawn], target[new])
+    by_G = (error.T @ Z).T @ P - P.T @ (error.sum(axis=0)[:, None] * P) / 2
+    return (by_G + by_G.T) @ T / np.float32(TEMPERATURE)
+
+
+def _error(scores: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """The derivative of the mean cross-entropy by the scores."""
+    error = softmax(scores, axis=1)
+    error[np.arange(len(target)), target] -= 1
+    return error / np.float32(max(len(target), 1))
 
 
 def _episode(order, drawn, means, K, noise_of, nugget, stretch) -> np.ndarray:

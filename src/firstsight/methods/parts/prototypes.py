@@ -127,7 +127,7 @@ class PrototypeSearch:
         """(T1 + H)/2 on each task; H with the one handicap that is best over all of them."""
         t1, curves = [], []
         for number, (task, (K, across)) in enumerate(zip(self.tasks, self.kernels, strict=True)):
-            found, test = self._statistics(number, task, settings)
+            found, test = self.statistics_of(number, task, settings)
             rows = self.rows(settings["power"])[1]
             train = rows[task.train] if settings["refinement"] else None
             model = fit_prototypes(found, K, settings, train, task.y_train)
@@ -140,7 +140,8 @@ class PrototypeSearch:
         self.handicaps[_key(settings)] = float(HANDICAPS[best]) if mean[best] > 0 else HANDICAP
         return (np.array(t1) + np.array(curves)[:, best]) / 2
 
-    def _statistics(self, number: int, task: SimulatedTask, settings: Settings):
+    def statistics_of(self, number: int, task: SimulatedTask, settings: Settings):
+        """The class statistics of a task and its test rows in their space."""
         key = number, settings["power"], settings["shrinkage"]
         if key not in self.statistics:
             rows = self.rows(settings["power"])[1]
