@@ -41,6 +41,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
 
     space: ClassVar[str] = ""  # "semantic", "visual" or "latent": where samples and classes meet
     transductive: ClassVar[bool] = False
+    shared_space: ClassVar[bool] = False  # rows and descriptions must be vectors of one space, as CLIP makes them
     extra_supervision: ClassVar[str] = ""  # what a fit is told beyond seen labels and descriptions
     reference: ClassVar[str] = ""
     grid: ClassVar[dict[str, list[Any]]] = {}  # a small grid for tuning on validation classes
