@@ -74,20 +74,25 @@ def transductive(dataset, setting: str, kind: str = "all", **parameters):
     return model, figures(model, dataset, setting), time.process_time() - began
 
 
-def line(what: str, found: dict[str, float], seconds: float, model) -> None:
+def line(what: str, model, found: dict[str, float], seconds: float) -> None:
     chosen = " ".join(f"{name}={value:g}" for name, value in model.settings_.items())
-    print(f"  {what:26s}", "  ".join(f"{k} {v:5.2f}" for k, v in found.items()), f" {seconds:5.1f} s  {chosen}", flush=True)
+    print(
+        f"  {what:18s}",
+        "  ".join(f"{k} {v:5.2f}" for k, v in found.items()),
+        f" {seconds:5.1f} s  {chosen}",
+        flush=True,
+    )
 
 
 def compare(dataset) -> dict[str, float]:
     model, found, seconds = inductive(dataset)
-    line("inductive", found, seconds, model)
-    line("inductive, no search", *inductive(dataset, search=False)[1:], model)
+    line("inductive", model, found, seconds)
+    line("  no search", *inductive(dataset, search=False))
     both = {"T1": found["T1"], "H": found["H"]}
     for setting in ("zsl", "gzsl"):
         model, found, seconds = transductive(dataset, setting)
-        line(f"transductive {setting}", found, seconds, model)
-        line(f"transductive {setting}, no search", *transductive(dataset, setting, search=False)[1:], model)
+        line(f"transductive {setting}", model, found, seconds)
+        line("  no search", *transductive(dataset, setting, search=False))
         both[f"pool {'T1' if setting == 'zsl' else 'H'}"] = found["T1" if setting == "zsl" else "H"]
     return both
 

@@ -21,7 +21,7 @@ from firstsight.methods.parts.prototypes import (
     closeness,
     fit_prototypes,
 )
-from firstsight.methods.parts.whitened_space import of_unit_length
+from firstsight.methods.parts.whitened_space import moments_of, of_unit_length
 
 
 class KernelPrototypes(ZeroShotClassifier):
@@ -89,6 +89,7 @@ class KernelPrototypes(ZeroShotClassifier):
     space = "latent"
     reference = "firstsight 2026, after Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006"
     beside_results: ClassVar[tuple[str, ...]] = (*ZeroShotClassifier.beside_results, "search")
+    quick: ClassVar[dict[str, Any]] = {"refinement": 0}
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "power": [Interval(Real, 0, 1, closed="right"), None],
@@ -136,7 +137,7 @@ class KernelPrototypes(ZeroShotClassifier):
         settings = self._choose(search)
         rotation, rows = search.rows(settings["power"])
         self.kernel_ = {**fit_kernel(S), "descriptions": S}
-        found = class_statistics(rows, y, settings["shrinkage"])
+        found = class_statistics(rows, y, moments_of(rows, y, len(S)), settings["shrinkage"])
         self._keep(rotation, fit_prototypes(found, kernel(self.kernel_, S, S), settings, rows, y))
 
     def _choose(self, search: PrototypeSearch) -> dict[str, float]:
@@ -167,5 +168,5 @@ class KernelPrototypes(ZeroShotClassifier):
         Z = of_unit_length(rows @ self.whitening_) @ self.directions_ - self.offset_  # (n, e)
         known = seen >= 0
         means = np.where(known[:, None], self.seen_means_[seen], E)
-        handicap = np.float32(self.settings_["seen_handicap"] * self.unit_)
-        return closeness(Z, means) - known * handicap  # (n, k)
+        handicap = self.settings_["seen_handicap"] * self.unit_
+        return closeness(Z, means) - (handicap * known).astype(Z.dtype)  # (n, k)

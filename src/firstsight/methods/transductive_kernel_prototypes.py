@@ -15,7 +15,7 @@ from firstsight.methods.parts.description_kernel import fit_kernel, kernel
 from firstsight.methods.parts.pool_mixture import Labelled, corrected_by_pool
 from firstsight.methods.parts.pool_search import POOL_OPTIONS, POOL_START, PoolSearch
 from firstsight.methods.parts.prototypes import PrototypeSearch, class_statistics, fit_prototypes
-from firstsight.methods.parts.whitened_space import of_unit_length, whitened_sums
+from firstsight.methods.parts.whitened_space import moments_of, of_unit_length, whitened_sums
 
 
 class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
@@ -79,6 +79,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     """
 
     reference = "firstsight 2026, after Dempster, Laird and Rubin, Maximum Likelihood from Incomplete Data, 1977"
+    quick: ClassVar[dict[str, Any]] = {"search": False}
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KernelPrototypes._parameter_constraints,
@@ -132,7 +133,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         search = PrototypeSearch(X, y, S, self.components)
         settings = self._choose(search)
         rotation, rows = search.rows(settings["power"])
-        found = class_statistics(rows, y, settings["shrinkage"])
+        found = class_statistics(rows, y, moments_of(rows, y, len(S)), settings["shrinkage"])
         everyone = np.vstack([S, U])
         self.kernel_ = {**fit_kernel(S), "descriptions": everyone}
         K, k = kernel(self.kernel_, everyone, everyone), len(S)

@@ -45,9 +45,7 @@ def corrected_by_pool(
         fading = handicap * max(0.0, 1 - (number + 1) / max(1, rounds))
         for _ in range(STEPS):
             fitted, unseen_means = posterior(space, labelled, Z, R, settings)
-            R = responsibilities(
-                Z, fitted.means, unseen_means, fading * fitted.unit, seen_too, settings["temperature"]
-            )
+            R = responsibilities(Z, fitted.means, unseen_means, fading * fitted.unit, seen_too, settings["temperature"])
     return fitted, unseen_means
 
 

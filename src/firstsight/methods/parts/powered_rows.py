@@ -11,14 +11,15 @@ from firstsight.methods.parts.moments import BLOCK
 
 
 def powered(X: np.ndarray, power: float) -> np.ndarray:
-    """sign(x)|x|^power, each row divided by its length; a row of zeros stays one. float32."""
-    X = np.asarray(X, dtype=np.float32)
+    """sign(x)|x|^power, each row divided by its length; a row of zeros stays one. The precision is kept."""
+    # Divided by the largest entry first: a row near either end of the range of numbers has a length, too.
+    largest = np.abs(X).max(axis=1, keepdims=True)
+    X = X / np.where(largest > 0, largest, 1)
     if power != 1.0:
         size = np.abs(X)
-        X = np.sign(X) * (np.sqrt(size) if power == 0.5 else size ** np.float32(power))
-    # Lengths in float64: a row of a thousand entries near the end of float32's range has one, too.
-    length = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))[:, None]
-    return X / np.where(length > 0, length, 1.0).astype(np.float32)
+        X = np.sign(X) * (np.sqrt(size) if power == 0.5 else size**power)
+    length = np.sqrt(np.einsum("ij,ij->i", X, X))[:, None]
+    return X / np.where(length > 0, length, 1)
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Rotation:
         """(n, q) in float32, block by block."""
         out = np.empty((len(X), self.dimensions), dtype=np.float32)
         for start in range(0, len(X), BLOCK):
-            rows = powered(X[start : start + BLOCK], self.power) - self.centre
+            rows = powered(X[start : start + BLOCK], self.power).astype(np.float32) - self.centre
             out[start : start + BLOCK] = rows if self.basis is None else rows @ self.basis
         return out
 
@@ -51,10 +52,10 @@ def leading_directions(parts: list[np.ndarray], power: float, components: int) -
     d = parts[0].shape[1]
     products, total, n = np.zeros((d, d)), np.zeros(d), sum(len(X) for X in parts)
     # Products of nearly centred rows keep their digits in float32.
-    near = powered(parts[0][:BLOCK], power).mean(axis=0)
+    near = powered(parts[0][:BLOCK], power).mean(axis=0).astype(np.float32)
     for X in parts:
         for start in range(0, len(X), BLOCK):
-            rows = powered(X[start : start + BLOCK], power) - near
+            rows = powered(X[start : start + BLOCK], power).astype(np.float32) - near
             total += rows.sum(axis=0, dtype=np.float64)
             if components < d:
                 products += rows.T @ rows

@@ -11,16 +11,9 @@ from firstsight.methods.parts.class_mean_prior import leave_one_out_errors, mean
 from firstsight.methods.parts.coordinate_search import Settings, coordinate_search
 from firstsight.methods.parts.description_kernel import fit_kernel, kernel
 from firstsight.methods.parts.episodes import episodic_map
-from firstsight.methods.parts.moments import class_sums
 from firstsight.methods.parts.powered_rows import Rotation, leading_directions
 from firstsight.methods.parts.simulated_tasks import SimulatedTask, harmonic_curve, simulate_tasks, unseen_accuracy
-from firstsight.methods.parts.whitened_space import (
-    Space,
-    span_of_means,
-    whitened_sums,
-    whitening_of,
-    within_scatter,
-)
+from firstsight.methods.parts.whitened_space import Moments, Space, moments_of, span_of_means, whitened_sums
 
 # Where the search begins, and what it tries, in this order.
 START: Settings = {
@@ -67,23 +60,19 @@ class Prototypes:
 
 
 def closeness(Z: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """−‖z − mean‖²/2 (n, k) in float32."""
-    Z, means = Z.astype(np.float32, copy=False), means.astype(np.float32)
+    """−‖z − mean‖²/2 (n, k), in the precision of Z."""
+    means = means.astype(Z.dtype)
     squares = np.einsum("ij,ij->i", Z, Z)[:, None] + np.einsum("ij,ij->i", means, means)
     return Z @ means.T - squares / 2
 
 
-def class_statistics(rows: np.ndarray, y: np.ndarray, shrinkage: float) -> ClassStatistics:
-    """The whitened space of labelled rotated rows, from two passes over them."""
-    k = int(y.max()) + 1
-    counts = np.bincount(y, minlength=k).astype(np.float64)
-    products = (rows.T @ rows).astype(np.float64)
-    within = within_scatter(products, class_sums(rows, y, k), counts)
-    whitening = whitening_of(within, shrinkage, float(np.trace(products)) / len(rows))
-    sums = whitened_sums(rows, y, k, whitening)
-    space = span_of_means(whitening, sums, counts)
-    means = sums / counts[:, None] @ space.directions.astype(np.float64) - space.offset
-    return ClassStatistics(space, means, counts)
+def class_statistics(rows: np.ndarray, y: np.ndarray, moments: Moments, shrinkage: float) -> ClassStatistics:
+    """The whitened space of labelled rotated rows; their moments are given, as they serve every shrinkage."""
+    whitening = moments.whitening(shrinkage)
+    sums = whitened_sums(rows, y, len(moments.counts), whitening)
+    space = span_of_means(whitening, sums, moments.counts)
+    means = sums / moments.counts[:, None] @ space.directions.astype(np.float64) - space.offset
+    return ClassStatistics(space, means, moments.counts)
 
 
 def fit_prototypes(found: ClassStatistics, K: np.ndarray, settings: Settings, rows, y) -> Prototypes:
@@ -107,6 +96,7 @@ class PrototypeSearch:
         self.tasks = simulate_tasks(y)
         self.kernels = [_task_kernel(task, S) for task in self.tasks]
         self.rotated: dict[float, tuple[Rotation, np.ndarray]] = {}
+        self.moments: dict[tuple, Moments] = {}
         self.statistics: dict[tuple, tuple[ClassStatistics, np.ndarray]] = {}
         self.handicaps: dict[tuple, float] = {}
 
@@ -144,8 +134,11 @@ class PrototypeSearch:
         """The class statistics of a task and its test rows in their space."""
         key = number, settings["power"], settings["shrinkage"]
         if key not in self.statistics:
-            rows = self.rows(settings["power"])[1]
-            found = class_statistics(rows[task.train], task.y_train, settings["shrinkage"])
+            rows, y = self.rows(settings["power"])[1], task.y_train
+            train = rows[task.train]
+            if key[:2] not in self.moments:
+                self.moments[key[:2]] = moments_of(train, y, task.seen)
+            found = class_statistics(train, y, self.moments[key[:2]], settings["shrinkage"])
             self.statistics[key] = found, found.space(rows[task.test])
         return self.statistics[key]
 

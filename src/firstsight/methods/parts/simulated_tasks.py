@@ -33,7 +33,7 @@ class SimulatedTask:
 def simulate_tasks(y: np.ndarray) -> list[SimulatedTask]:
     """Class-wise tasks, the same for the same y; none if there are fewer than FEWEST_CLASSES classes.
 
-    Classes are dealt out from shuffled packs, so that each plays unseen as often as any other (or once more).
+    Those that have played unseen least often are drawn first, so that none does so twice more than another.
     """
     k = int(y.max()) + 1
     if k < FEWEST_CLASSES:
@@ -42,14 +42,12 @@ def simulate_tasks(y: np.ndarray) -> list[SimulatedTask]:
     held = min(max(2, round(UNSEEN_SHARE * k)), k - 2)
     count = int(np.clip(np.ceil(CLASSES_WANTED / held), FEWEST_TASKS, MOST_TASKS))
     test_row = _some_of_each_class(y, rng)
-    pack: list[int] = []
-    tasks = []
+    times, tasks = np.zeros(k, dtype=int), []
     for _ in range(count):
-        if len(pack) < held:
-            # A pack that runs out goes below the next one, from which its classes are left out: none is drawn twice.
-            pack += [c for c in rng.permutation(k).tolist() if c not in pack]
-        tasks.append(_task(y, k, np.array(pack[:held]), test_row))
-        pack = pack[held:]
+        order = rng.permutation(k)
+        unseen = order[np.argsort(times[order], kind="stable")][:held]
+        times[unseen] += 1
+        tasks.append(_task(y, k, unseen, test_row))
     return tasks
 
 

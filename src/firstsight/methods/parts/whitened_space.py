@@ -7,22 +7,37 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from firstsight.methods.parts.moments import BLOCK, class_sums
+from firstsight.methods.parts.moments import BLOCK, class_sums, gram
+
+# Of the mean variance, added to each: with more dimensions than rows and no shrinkage there is a Cholesky factor, too.
+FLOOR = 1e-4
 
 
-def within_scatter(products: np.ndarray, sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The pooled covariance within classes from XᵀX, class sums (k, q) and (possibly fractional) counts (k,)."""
-    between = (sums / counts[:, None]).T @ sums
-    return (products - between) / max(counts.sum() - len(counts), 1.0)
+@dataclass(frozen=True)
+class Moments:
+    """All that whitening needs of labelled rows: XᵀX (q, q), class sums (k, q), rows per class (k,)."""
+
+    products: np.ndarray
+    sums: np.ndarray
+    counts: np.ndarray
+
+    def within(self) -> np.ndarray:
+        """The pooled covariance within classes (q, q)."""
+        between = (self.sums / self.counts[:, None]).T @ self.sums
+        return (self.products - between) / max(self.counts.sum() - len(self.counts), 1.0)
+
+    def whitening(self, shrinkage: float) -> np.ndarray:
+        """L⁻ᵀ (q, q) in float32, with LLᵀ = (1 − s) W + s (tr W/q) I: x L⁻ᵀ has unit scatter within classes."""
+        W, size = self.within(), len(self.products)
+        # One row per class, or copies of a row, have no scatter within: a trace of that of all rows stands in.
+        total = np.trace(self.products) / self.counts.sum()
+        level = max(np.trace(W), 1e-4 * total, 1e-12) / size
+        L = cholesky((1 - shrinkage) * W + (shrinkage + FLOOR) * level * np.eye(size), lower=True)
+        return solve_triangular(L, np.eye(size), lower=True).T.astype(np.float32)
 
 
-def whitening_of(within: np.ndarray, shrinkage: float, total_variance: float) -> np.ndarray:
-    """L⁻ᵀ (q, q) in float32, with LLᵀ = (1 − s) W + s (tr W/q) I: x L⁻ᵀ has unit scatter within classes."""
-    size = len(within)
-    # One row per class, or copies of a row, have no scatter within: a trace of the scatter of all rows stands in.
-    level = max(np.trace(within) / size, 1e-6 * total_variance / size, 1e-12)
-    L = cholesky((1 - shrinkage) * within + (shrinkage + 1e-6) * level * np.eye(size), lower=True)
-    return solve_triangular(L, np.eye(size), lower=True).T.astype(np.float32)
+def moments_of(rows: np.ndarray, y: np.ndarray, k: int) -> Moments:
+    return Moments(gram(rows), class_sums(rows, y, k), np.bincount(y, minlength=k).astype(np.float64))
 
 
 @dataclass(frozen=True)
