@@ -66,7 +66,8 @@ class KernelPrototypes(ZeroShotClassifier):
     settings_ : the value of every parameter above that can be None
     diagnostics_ : "tasks", how many were simulated; "tried", settings with their score on each; "chosen"
     kernel_ : centre (a,), spread (a,), units and descriptions (k, a) of the seen classes
-    centre_ (d,), whitening_ (d, q), directions_ (q, e), offset_ (e,) : z = unit((x − centre)whitening)directions − offset
+    centre_ (d,), whitening_ (d, q), directions_ (q, e), offset_ (e,) :
+        z = unit((x − centre) whitening) directions − offset
     seen_means_ (k, e), weights_ (k, e) : M of the seen classes; what K(a, S) is multiplied with for any other
     unit_ : δ
 

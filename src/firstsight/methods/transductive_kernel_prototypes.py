@@ -19,7 +19,7 @@ from firstsight.methods.parts.whitened_space import moments_of, of_unit_length, 
 
 
 class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
-    """Learns the space and the prior of `KernelPrototypes`, and corrects the means of unseen classes by unlabelled rows.
+    """Learns as `KernelPrototypes` does, and corrects the means of unseen classes by unlabelled rows.
 
     The pool is a mixture of balls, one per class, whose centres have the Gaussian process as their prior. EM shares the
     rows out among the classes and moves the centres of unseen ones; seen classes have their labelled rows and

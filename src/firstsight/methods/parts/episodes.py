@@ -23,9 +23,9 @@ def episodic_map(
 ) -> np.ndarray:
     """T (e, e), near the identity: after it, rows lie nearer to the mean foretold for their class.
 
-    Each of the `steps` draws 30 % of the k classes, foretells their means from those of the others, and takes one step of
-    Adam down the cross-entropy of all rows among all classes plus that of the drawn classes' rows among these, plus
-    a penalty DECAY·‖T − I‖². The draws are the same in every call.
+    Each of the `steps` draws 30 % of the k classes, foretells their means from those of the others, and takes one
+    step of Adam down the cross-entropy of all rows among all classes plus that of the drawn classes' rows among these,
+    plus a penalty DECAY·‖T − I‖². The draws are the same in every call.
     """
     rng, k = np.random.default_rng(0), len(means)
     drawn = min(max(2, round(SHARE * k)), k - 2)

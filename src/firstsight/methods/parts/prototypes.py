@@ -76,7 +76,7 @@ def class_statistics(rows: np.ndarray, y: np.ndarray, moments: Moments, shrinkag
 
 
 def fit_prototypes(found: ClassStatistics, K: np.ndarray, settings: Settings, rows, y) -> Prototypes:
-    """Means by the Gaussian process with kernel K (k, k), in the space turned by the episodic map if one is asked for."""
+    """Means by the Gaussian process with kernel K (k, k), in the space turned by the episodic map if there is one."""
     space, means, noise_of = found.space, found.means, settings["noise"] / found.counts
     nugget, steps = settings["nugget"], int(settings["refinement"])
     if steps:

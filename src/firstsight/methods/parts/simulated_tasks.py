@@ -1,4 +1,4 @@
-"""Zero-shot tasks cut from labelled rows: some seen classes play unseen ones, some rows of the others play test rows."""
+"""Zero-shot tasks cut from labelled rows: some seen classes play unseen ones, some other rows play test rows."""
 
 from __future__ import annotations
 
