@@ -47,7 +47,15 @@ def test_the_search_is_told_and_the_fit_is_deterministic(task, setting):
     told = json.loads(json.dumps(models[0].diagnostics_))
     assert told["pool"]["tasks"] == told["tasks"] >= 4
     assert told["pool"]["tried"][-1]["settings"]["cap"] == 0  # the inductive answer always stands for comparison
-    assert set(models[0].settings_) >= {"cap", "temperature", "rounds", "pool_nugget", "seen_handicap", "power"}
+    assert set(models[0].settings_) >= {
+        "starts",
+        "cap",
+        "temperature",
+        "rounds",
+        "pool_nugget",
+        "seen_handicap",
+        "power",
+    }
     found = models[0].predict(task.X_unseen, classes=list(task.unseen))
     assert mean_class_accuracy(task.y_unseen, found) >= 0.8
 

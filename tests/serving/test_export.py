@@ -8,7 +8,7 @@ import pytest
 
 from firstsight.errors import BadInput
 from firstsight.evaluation import fit_on
-from firstsight.methods import ESZSL, SAE, all_methods
+from firstsight.methods import ESZSL, SAE, Cosine, all_methods
 from firstsight.serving.export import export_onnx, exportable
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -28,7 +28,7 @@ def _agree(model, path, X, table):
 
 
 @pytest.mark.parametrize("scaling", ["default", "standard", "unit"])
-@pytest.mark.parametrize("word", exportable())
+@pytest.mark.parametrize("word", [word for word in exportable() if not all_methods()[word].shared_space])
 def test_onnx_runtime_gives_the_same_scores_for_known_and_for_new_classes(word, scaling, small, tmp_path):
     cls = all_methods()[word]
     more = {} if scaling == "default" else {"feature_scaling": scaling, "attribute_scaling": scaling}
@@ -42,9 +42,16 @@ def test_onnx_runtime_gives_the_same_scores_for_known_and_for_new_classes(word, 
     _agree(model, tmp_path / "model.onnx", X[:1], new.rename(index="new {}".format))
 
 
+def test_cosine_is_exported_for_rows_and_descriptions_of_one_space(tmp_path):
+    A = np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32)
+    model = Cosine().fit(A[:2], [0, 1], A)
+    export_onnx(model, tmp_path / "model.onnx")
+    np.testing.assert_allclose(_run(tmp_path / "model.onnx", A + 1, A), model.decision_function(A + 1), atol=1e-6)
+
+
 def test_most_methods_can_be_exported_the_papers_own_among_them():
     assert {"deep-embedding", "transductive-deep-embedding", "eszsl", "sae", "ale", "latem"} <= set(exportable())
-    assert len(exportable()) == 11
+    assert len(exportable()) == 14
 
 
 def test_a_description_or_row_of_zeros_has_a_score_too(small, tmp_path):

@@ -12,7 +12,7 @@ from firstsight.methods.base import TransductiveClassifier
 from firstsight.methods.kernel_prototypes import KernelPrototypes
 from firstsight.methods.parts.class_mean_prior import same_rows
 from firstsight.methods.parts.description_kernel import fit_kernel, kernel
-from firstsight.methods.parts.pool_mixture import Labelled, corrected_by_pool
+from firstsight.methods.parts.pool_mixture import Labelled, PoolProblem
 from firstsight.methods.parts.pool_search import POOL_OPTIONS, POOL_START, PoolSearch
 from firstsight.methods.parts.prototypes import PrototypeSearch, class_statistics, fit_prototypes
 from firstsight.methods.parts.whitened_space import moments_of, of_unit_length, whitened_sums
@@ -33,7 +33,8 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     E-step: r_ic ∝ exp(−‖z_i − M_c‖²/2τ), at first with the inductive constant on seen classes, which then fades.
     M-step: M = (K + νI)(K + νI + diag(σ²/n))⁻¹ z̄, where the n_c = Σ_i r_ic pool rows of an unseen class count as
     n_c · cap/(cap + n_c). After every few steps the space is widened by the directions in which means of unseen
-    classes have left the span of the seen ones.
+    classes have left the span of the seen ones. EM finds the nearest of many solutions: of those found from several
+    starts, the one with the highest objective is taken.
 
     Score: −‖z − M_c‖²/2, for a seen class − γδ.
 
@@ -41,6 +42,9 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     ----------
     setting : {"gzsl", "zsl"}
         What the pool may hold. "gzsl": rows of any class; "zsl": rows of unseen classes only.
+    starts : int or None
+        1: EM starts from the inductive answer; 2: also from a softened one, cooling down; 3: also from clusters of the
+        pool, matched one to one with the foretold means.
     cap : float or None
         The most rows that a class's share of the pool counts as; 0: the pool has no say.
     temperature : float or None
@@ -84,6 +88,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KernelPrototypes._parameter_constraints,
         "setting": [StrOptions({"zsl", "gzsl"})],
+        "starts": [Interval(Integral, 1, 3, closed="both"), None],
         "cap": [Interval(Real, 0, None, closed="left"), None],
         "temperature": [Interval(Real, 0, None, closed="neither"), None],
         "rounds": [Interval(Integral, 0, None, closed="left"), None],
@@ -94,6 +99,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         self,
         *,
         setting="gzsl",
+        starts=None,
         cap=None,
         temperature=None,
         rounds=None,
@@ -124,6 +130,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
             attribute_scaling=attribute_scaling,
         )
         self.setting = setting
+        self.starts = starts
         self.cap = cap
         self.temperature = temperature
         self.rounds = rounds
@@ -132,29 +139,29 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     def _fit(self, X, y, S, pool, U):
         search = PrototypeSearch(X, y, S, self.components)
         settings = self._choose(search)
-        rotation, rows = search.rows(settings["power"])
-        found = class_statistics(rows, y, moments_of(rows, y, len(S)), settings["shrinkage"])
-        everyone = np.vstack([S, U])
-        self.kernel_ = {**fit_kernel(S), "descriptions": everyone}
-        K, k = kernel(self.kernel_, everyone, everyone), len(S)
-        model = fit_prototypes(found, K[:k, :k], settings, rows, y)
-        self.unseen_means_ = K[k:, :k] @ model.weights
         if len(pool):
-            self._choose_for_pool(search, S, len(pool) / (len(U) if self.setting == "zsl" else len(everyone)))
-        if len(pool) and self.settings_["cap"]:
-            sums = whitened_sums(rows, y, k, model.space.whitening)
+            self._choose_for_pool(search, S, len(pool) / (len(U) if self.setting == "zsl" else len(S) + len(U)))
+        believed = len(pool) > 0 and self.settings_["cap"] > 0
+        everyone, k = np.vstack([S, U]) if believed else S, len(S)
+        self.kernel_ = {**fit_kernel(S), "descriptions": everyone}
+        rotation, rows = search.rows(self.settings_["power"])
+        found = class_statistics(rows, y, moments_of(rows, y, k), self.settings_["shrinkage"])
+        K = kernel(self.kernel_, everyone, everyone)
+        model = fit_prototypes(found, K[:k, :k], self.settings_, rows, y)
+        self.unseen_means_ = np.empty((0, model.means.shape[1]))
+        if believed:
+            labelled = Labelled(whitened_sums(rows, y, k, model.space.whitening), found.counts, K)
             unlabelled = of_unit_length(rotation(pool) @ model.space.whitening)
-            together = {**self.settings_, "seen_handicap": settings["seen_handicap"]}
-            model, self.unseen_means_ = corrected_by_pool(
-                model, Labelled(sums, found.counts, K), unlabelled, self.setting == "gzsl", together
-            )
-        else:
-            self.kernel_["descriptions"] = S
+            gzsl = self.setting == "gzsl"
+            problem = PoolProblem(model, labelled, unlabelled, gzsl, settings["seen_handicap"] if gzsl else 0.0)
+            model, self.unseen_means_ = problem.solve(self.settings_)
         self._keep(rotation, model)
 
     def _choose_for_pool(self, search: PrototypeSearch, S: np.ndarray, pool_share: float) -> None:
         """As `_choose`, for what only a pool needs, and the handicap anew: EM has taken up what it was for."""
         given = {name: getattr(self, name) for name in POOL_START if getattr(self, name) is not None}
+        if not self.search:
+            given["shrinkage"] = self.settings_["shrinkage"]
         chosen = {**POOL_START, "seen_handicap": 0.0, **given}
         if self.diagnostics_["tasks"] and (len(given) < len(POOL_START) or self.seen_handicap is None):
             cases = PoolSearch(search, S, self.settings_, self.setting == "gzsl", pool_share)

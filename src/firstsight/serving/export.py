@@ -12,6 +12,7 @@ import numpy as np
 from firstsight.errors import BadInput
 from firstsight.files import write_atomically
 from firstsight.methods import ZeroShotClassifier, all_methods
+from firstsight.methods.parts.description_kernel import SCALINGS, WIDTHS
 from firstsight.methods.parts.ranking import BilinearRanking
 
 OPSET = 17  # of 2022: what every ONNX Runtime that is still about can run
@@ -104,7 +105,54 @@ def _deep_embedding(g: Graph, model, X: str, A: str) -> str:
     return g.closeness(g("Relu", visual), g("Relu", g.two_layers(A, model.weights_, "semantic")))
 
 
-# By the name of the method's class. Each score needs the description alone: none asks whether a class was seen.
+def _cosine(g: Graph, model, X: str, A: str) -> str:
+    return g.products(g.unit(X), g.unit(A))
+
+
+def _kernel_prototypes(g: Graph, model, X: str, A: str) -> str:
+    size = g("Pow", g("Abs", X), g.constant(model.settings_["power"]))
+    rows = g("Sub", g.unit(g("Mul", g("Sign", X), size)), g.constant(model.centre_))
+    rows = g("MatMul", g.unit(g("MatMul", rows, g.constant(model.whitening_))), g.constant(model.directions_))
+    means, seen = _class_means(g, model, A)
+    near = g("Mul", g.closeness(g("Sub", rows, g.constant(model.offset_)), means), g.constant(0.5))
+    return g("Sub", near, g("Transpose", g("Mul", seen, g.constant(model.settings_["seen_handicap"] * model.unit_))))
+
+
+def _class_means(g: Graph, model, A: str) -> tuple[str, str]:
+    """The mean (n, e) of each class, and whether (n, 1) it was seen; a known class is told by its description."""
+    known, k = model.kernel_["descriptions"], len(model.seen_means_)
+    foretold = g("MatMul", _description_kernel(g, model.kernel_, A), g.constant(model.weights_))
+    gaps = g("Sub", g("Unsqueeze", A, g.constant([1], np.int64)), g.constant(known[None]))
+    gaps = g("ReduceMax", g("Abs", gaps), axes=[2], keepdims=0)  # (n, known)
+    same = g("Cast", g("LessOrEqual", gaps, g.constant(1e-6 * np.abs(known).max())), to=1)
+    is_known = g("ReduceMax", same, axes=[1], keepdims=1)
+    # Of classes with one description, no graph can say which is meant: it takes the middle.
+    number = g("Max", g("ReduceSum", same, g.constant([1], np.int64), keepdims=1), g.constant(1.0))
+    means = model.seen_means_ if len(known) == k else np.vstack([model.seen_means_, model.unseen_means_])
+    own = g("MatMul", g("Div", same, number), g.constant(means))
+    seen = g("MatMul", same, g.constant((np.arange(len(known)) < k).astype(float)[:, None]))
+    means_of_all = g("Add", own, g("Mul", foretold, g("Sub", g.constant(1.0), is_known)))
+    return means_of_all, g("Min", seen, g.constant(1.0))
+
+
+def _description_kernel(g: Graph, fitted, A: str) -> str:
+    """What `methods.parts.description_kernel.kernel` computes."""
+    known = fitted["descriptions"].astype(np.float64)
+    total = []
+    for power, unit in zip(SCALINGS, fitted["units"], strict=True):
+        mine, theirs = A, known
+        if power is not None:
+            spread = fitted["spread"] ** power
+            mine = g("Div", g("Sub", A, g.constant(fitted["centre"])), g.constant(spread))
+            theirs = (known - fitted["centre"]) / spread
+        theirs = theirs / np.maximum(np.linalg.norm(theirs, axis=1, keepdims=True), 1e-12)
+        near = g.closeness(g.unit(mine), g.constant(theirs))  # (n, k)
+        total += [g("Exp", g("Mul", near, g.constant(width / unit))) for width in WIDTHS]
+    return g("Mean", *total)
+
+
+# By the name of the method's class. Each score needs the description alone: whether a class was seen, if it matters,
+# is told by that.
 SCORES: dict[str, Callable[[Graph, Any, str, str], str]] = {
     "ESZSL": _bilinear,
     "LatEm": _latem,
@@ -114,6 +162,9 @@ SCORES: dict[str, Callable[[Graph, Any, str, str], str]] = {
     "PSR": _psr,
     "DeepEmbedding": _deep_embedding,
     "TransductiveDeepEmbedding": _deep_embedding,
+    "KernelPrototypes": _kernel_prototypes,
+    "TransductiveKernelPrototypes": _kernel_prototypes,
+    "Cosine": _cosine,
 }
 
 

@@ -2,14 +2,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.special import logsumexp
 
-from firstsight.methods.parts.pool_mixture import Labelled, corrected_by_pool, posterior, responsibilities, widened
+from firstsight.methods.parts.pool_mixture import (
+    Labelled,
+    PoolProblem,
+    objective,
+    posterior,
+    responsibilities,
+    widened,
+)
 from firstsight.methods.parts.prototypes import Prototypes, closeness
 from firstsight.methods.parts.whitened_space import Space
 
 SEEN, UNSEEN, Q = 6, 4, 12
-SETTINGS = {"temperature": 1.5, "noise": 2.0, "pool_nugget": 0.05, "cap": np.inf, "rounds": 2, "seen_handicap": 0.3}
+SETTINGS = {"temperature": 1.5, "noise": 2.0, "pool_nugget": 0.05, "cap": np.inf, "rounds": 2}
 
 
 @pytest.fixture
@@ -30,17 +36,6 @@ def case():
     return labelled, pool, truth, space
 
 
-def objective(labelled, Z, fitted, unseen, space):
-    """The docstring's: log-likelihood of pool and labelled rows (but for what no mean changes) plus the log-prior."""
-    tau = SETTINGS["temperature"]
-    means = np.vstack([fitted.means, unseen])
-    rows = labelled.sums @ space.directions / labelled.counts[:, None] - space.offset
-    known = -(labelled.counts * ((rows - fitted.means) ** 2).sum(axis=1)).sum() / (2 * tau)
-    among = labelled.K + SETTINGS["pool_nugget"] * np.eye(len(means))
-    prior = -SETTINGS["noise"] / (2 * tau) * np.trace(means.T @ np.linalg.solve(among, means))
-    return logsumexp(closeness(Z.astype(np.float64), unseen) / tau, axis=1).sum() + known + prior
-
-
 def test_em_never_lowers_its_objective(case):
     labelled, pool, _, space = case
     Z = pool @ space.directions - space.offset
@@ -50,7 +45,7 @@ def test_em_never_lowers_its_objective(case):
     for _ in range(12):
         # With an infinite cap the pool rows count in full: then, and only then, this is EM as in the book.
         fitted, unseen = posterior(space, labelled, Z, R, {**SETTINGS, "cap": 1e12})
-        values.append(objective(labelled, Z, fitted, unseen, space))
+        values.append(objective(fitted, unseen, labelled, Z, False, SETTINGS))
         R = responsibilities(Z, fitted.means, unseen, 0.0, False, SETTINGS["temperature"])
     assert (np.diff(values) > -1e-4).all()
     assert values[-1] > values[0] + 0.1
@@ -81,14 +76,33 @@ def test_a_wider_space_holds_the_pools_means_and_leaves_the_old_directions_as_th
     assert np.abs(wide.directions[:, e:].T @ space.directions).max() < 1e-5
 
 
+def test_the_objective_is_log_likelihood_and_log_prior_by_a_plain_loop(case):
+    labelled, pool, truth, space = case
+    tau, Z = SETTINGS["temperature"], (pool @ space.directions - space.offset).astype(np.float64)
+    fitted, unseen = posterior(space, labelled, Z, np.eye(UNSEEN)[truth], SETTINGS | {"cap": 1e12})
+    means = np.vstack([fitted.means, unseen])
+
+    def gain(z, mean):  # of a row in a class about `mean` over one in a class about the origin
+        return (z @ z - (z - mean) @ (z - mean)) / (2 * tau)
+
+    expected = sum(np.log(sum(np.exp(gain(z, m)) for m in unseen)) for z in Z)
+    rows = labelled.sums / 20 @ space.directions - space.offset
+    expected += sum(20 * gain(z, m) for z, m in zip(rows, fitted.means, strict=True))
+    K = labelled.K + SETTINGS["pool_nugget"] * np.eye(SEEN + UNSEEN)
+    expected -= SETTINGS["noise"] / (2 * tau) * np.trace(means.T @ np.linalg.inv(K) @ means)
+    assert objective(fitted, unseen, labelled, Z, False, SETTINGS) == pytest.approx(tau * expected, rel=1e-4)
+
+
 @pytest.mark.parametrize("seen_too", [True, False])
 @pytest.mark.parametrize("rows", [1, 60])
-def test_the_pool_corrects_means_and_one_row_does_no_harm(case, seen_too, rows):
+@pytest.mark.parametrize("starts", [1, 2, 3])
+def test_the_pool_corrects_means_and_one_row_does_no_harm(case, seen_too, rows, starts):
     labelled, pool, truth, space = case
     means = labelled.sums / 20 @ space.directions - space.offset
     weights = np.linalg.solve(labelled.K[:SEEN, :SEEN] + 0.15 * np.eye(SEEN), means)
     model = Prototypes(space, means, weights, 1.0)
-    fitted, unseen = corrected_by_pool(model, labelled, pool[:rows], seen_too, {**SETTINGS, "cap": 30.0})
+    problem = PoolProblem(model, labelled, pool[:rows], seen_too, 0.3)
+    fitted, unseen = problem.solve({**SETTINGS, "cap": 30.0, "starts": starts})
     assert np.isfinite(unseen).all()
     before = closeness(pool @ space.directions - space.offset, labelled.K[SEEN:, :SEEN] @ weights)
     after = closeness(pool @ fitted.space.directions - fitted.space.offset, unseen)

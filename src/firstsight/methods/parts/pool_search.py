@@ -6,16 +6,26 @@ from typing import Any
 
 import numpy as np
 
-from firstsight.methods.parts.coordinate_search import Settings, coordinate_search
+from firstsight.methods.parts.coordinate_search import Settings, coordinate_search, setting_key
 from firstsight.methods.parts.description_kernel import fit_kernel, kernel
-from firstsight.methods.parts.pool_mixture import Labelled, corrected_by_pool
-from firstsight.methods.parts.prototypes import Prototypes, PrototypeSearch, fit_prototypes
+from firstsight.methods.parts.pool_mixture import Labelled, PoolProblem
+from firstsight.methods.parts.prototypes import PrototypeSearch, fit_prototypes
 from firstsight.methods.parts.simulated_tasks import SimulatedTask, harmonic_curve, unseen_accuracy
 from firstsight.methods.parts.whitened_space import of_unit_length, whitened_sums
 
-# Where the search begins, and what it tries, in this order; a cap of 0 leaves the inductive answer as it is.
-POOL_START: Settings = {"cap": 30.0, "temperature": 1.5, "rounds": 3, "pool_nugget": 0.03}
+# Where the search begins, and what it tries, in this order. The shrinkage is chosen anew: what is best for means that
+# are foretold need not be best for means that the pool has moved.
+POOL_START: Settings = {
+    "shrinkage": 0.3,
+    "starts": 2,
+    "cap": 30.0,
+    "temperature": 1.5,
+    "rounds": 3,
+    "pool_nugget": 0.03,
+}
 POOL_OPTIONS: dict[str, tuple[float, ...]] = {
+    "shrinkage": (0.1, 0.3, 0.6, 0.8),
+    "starts": (1, 2, 3),
     "temperature": (0.75, 1.5, 3.0),
     "cap": (10.0, 30.0, 200.0),
     "pool_nugget": (0.01, 0.03, 0.1, 0.3),
@@ -25,56 +35,60 @@ HANDICAPS = np.linspace(-0.3, 1, 131)  # after EM, in units of δ
 
 
 class PoolSearch:
-    """The search for the pool's settings; the inductive ones are given, and so is each task's inductive model."""
+    """The search for the pool's settings; the other ones are the inductive answer's."""
 
     def __init__(self, search: PrototypeSearch, S: np.ndarray, inductive: Settings, seen_too: bool, pool_share: float):
         """`pool_share`: the pool's rows per class that it may hold."""
-        self.inductive, self.seen_too = inductive, seen_too
-        rows = search.rows(inductive["power"])[1]
+        self.search, self.S, self.inductive, self.seen_too = search, S, inductive, seen_too
+        self.pools = [_pool_rows(task, seen_too, pool_share) for task in search.tasks]
         self.handicaps: dict[tuple, float] = {}
-        self.cases = []
-        for number, task in enumerate(search.tasks):
-            found = search.statistics_of(number, task, inductive)[0]
-            labelled, model = _labelled(task, S, found, rows, inductive)
-            test = of_unit_length(rows[task.test] @ model.space.whitening)
-            self.cases.append((task, labelled, model, test, _pool_rows(task, seen_too, pool_share)))
+        self.problems: dict[float, list[tuple[PoolProblem, np.ndarray]]] = {}
 
     def run(self, start: Settings, options: dict[str, tuple[float, ...]]) -> tuple[Settings, dict[str, Any]]:
         """The settings chosen, those of the inductive answer if no pool did better, and what was tried."""
         chosen, tried = coordinate_search(start, options, self.value)
-        without = {**chosen, "cap": 0.0}
+        without = {**chosen, "shrinkage": self.inductive["shrinkage"], "cap": 0.0}
         scores = self.value(without)
         better = bool(self.value(chosen).mean() > scores.mean())
         tried.append({"settings": without, "scores": np.round(scores, 5).tolist(), "taken": not better})
         chosen = chosen if better else without
-        chosen = {**chosen, "seen_handicap": self.handicaps[_key(chosen)]}
-        return chosen, {"tasks": len(self.cases), "chosen": chosen, "tried": tried}
+        chosen = {**chosen, "seen_handicap": self.handicaps[setting_key(chosen)]}
+        return chosen, {"tasks": len(self.pools), "chosen": chosen, "tried": tried}
 
     def value(self, settings: Settings) -> np.ndarray:
         """T1 on each task or, if the pool may hold seen classes, H with the handicap that is best over all tasks."""
         t1, curves = [], []
-        for task, labelled, model, test, pool in self.cases:
-            k = task.seen
-            fitted, foretold = model, labelled.K[k:, :k] @ model.weights
+        for task, (problem, test) in zip(self.search.tasks, self._problems(settings["shrinkage"]), strict=True):
+            model, k = problem.model, task.seen
+            foretold = problem.labelled.K[k:, :k] @ model.weights
             if settings["cap"]:
-                together = {**self.inductive, **settings}
-                fitted, foretold = corrected_by_pool(model, labelled, test[pool], self.seen_too, together)
-            scores = fitted.scores(test @ fitted.space.directions - fitted.space.offset, foretold)
+                model, foretold = problem.solve({**self.inductive, **settings})
+            scores = model.scores(test @ model.space.directions - model.space.offset, foretold)
             t1.append(unseen_accuracy(scores, task))
-            curves.append(harmonic_curve(scores / np.float32(max(fitted.unit, 1e-12)), task, HANDICAPS))
+            curves.append(harmonic_curve(scores / np.float32(max(model.unit, 1e-12)), task, HANDICAPS))
         mean = np.mean(curves, axis=0)
         best = int(mean.argmax())
-        self.handicaps[_key(settings)] = float(HANDICAPS[best]) if mean[best] > 0 else 0.0
+        self.handicaps[setting_key(settings)] = float(HANDICAPS[best]) if mean[best] > 0 else 0.0
         return np.array(curves)[:, best] if self.seen_too else np.array(t1)
 
+    def _problems(self, shrinkage: float) -> list[tuple[PoolProblem, np.ndarray]]:
+        """Each task's inductive model with its pool, and its test rows, whitened."""
+        if shrinkage not in self.problems:
+            tasks = enumerate(self.search.tasks)
+            self.problems[shrinkage] = [self._problem(number, task, shrinkage) for number, task in tasks]
+        return self.problems[shrinkage]
 
-def _labelled(task: SimulatedTask, S: np.ndarray, found, rows: np.ndarray, settings: Settings):
-    fitted_kernel = fit_kernel(S[task.classes[: task.seen]])
-    K = kernel(fitted_kernel, S[task.classes], S[task.classes])
-    train, k = rows[task.train], task.seen
-    model: Prototypes = fit_prototypes(found, K[:k, :k], settings, train, task.y_train)
-    sums = whitened_sums(train, task.y_train, k, model.space.whitening)
-    return Labelled(sums, found.counts, K), model
+    def _problem(self, number: int, task: SimulatedTask, shrinkage: float) -> tuple[PoolProblem, np.ndarray]:
+        settings, k = {**self.inductive, "shrinkage": shrinkage}, task.seen
+        rows = self.search.rows(settings["power"])[1]
+        found, train = self.search.statistics_of(number, task, settings)[0], rows[task.train]
+        described = self.S[task.classes]
+        K = kernel(fit_kernel(described[:k]), described, described)
+        model = fit_prototypes(found, K[:k, :k], settings, train, task.y_train)
+        labelled = Labelled(whitened_sums(train, task.y_train, k, model.space.whitening), found.counts, K)
+        test = of_unit_length(rows[task.test] @ model.space.whitening)
+        handicap = settings["seen_handicap"] if self.seen_too else 0.0
+        return PoolProblem(model, labelled, test[self.pools[number]], self.seen_too, handicap), test
 
 
 def _pool_rows(task: SimulatedTask, seen_too: bool, pool_share: float) -> np.ndarray:
@@ -84,7 +98,3 @@ def _pool_rows(task: SimulatedTask, seen_too: bool, pool_share: float) -> np.nda
     if wanted >= len(rows):
         return rows
     return np.sort(np.random.default_rng(0).permutation(rows)[: max(wanted, 1)])
-
-
-def _key(settings: Settings) -> tuple:
-    return tuple(sorted(settings.items()))

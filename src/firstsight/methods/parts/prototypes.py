@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from firstsight.methods.parts.class_mean_prior import leave_one_out_errors, mean_squared_error, mean_weights
-from firstsight.methods.parts.coordinate_search import Settings, coordinate_search
+from firstsight.methods.parts.coordinate_search import Settings, coordinate_search, setting_key
 from firstsight.methods.parts.description_kernel import fit_kernel, kernel
 from firstsight.methods.parts.episodes import episodic_map
 from firstsight.methods.parts.powered_rows import Rotation, leading_directions
@@ -110,7 +110,7 @@ class PrototypeSearch:
     def run(self, start: Settings, options: dict[str, tuple[float, ...]]) -> tuple[Settings, dict[str, Any]]:
         """The settings chosen, the handicap of seen classes among them, and what was tried."""
         chosen, tried = coordinate_search(start, options, self.value)
-        chosen = {**chosen, "seen_handicap": self.handicaps[_key(chosen)]}
+        chosen = {**chosen, "seen_handicap": self.handicaps[setting_key(chosen)]}
         return chosen, {"tasks": len(self.tasks), "chosen": chosen, "tried": tried}
 
     def value(self, settings: Settings) -> np.ndarray:
@@ -127,7 +127,7 @@ class PrototypeSearch:
             curves.append(harmonic_curve(scores / np.float32(max(model.unit, 1e-12)), task, HANDICAPS))
         mean = np.mean(curves, axis=0)
         best = int(mean.argmax())
-        self.handicaps[_key(settings)] = float(HANDICAPS[best]) if mean[best] > 0 else HANDICAP
+        self.handicaps[setting_key(settings)] = float(HANDICAPS[best]) if mean[best] > 0 else HANDICAP
         return (np.array(t1) + np.array(curves)[:, best]) / 2
 
     def statistics_of(self, number: int, task: SimulatedTask, settings: Settings):
@@ -148,7 +148,3 @@ def _task_kernel(task: SimulatedTask, S: np.ndarray) -> tuple[np.ndarray, np.nda
     seen, unseen = S[task.classes[: task.seen]], S[task.classes[task.seen :]]
     fitted = fit_kernel(seen)
     return kernel(fitted, seen, seen), kernel(fitted, unseen, seen)
-
-
-def _key(settings: Settings) -> tuple:
-    return tuple(sorted(settings.items()))
