@@ -21,7 +21,7 @@ from firstsight.evaluation.trade_off import TradeOff
 from firstsight.execution.entries import description_of, parameters_of
 from firstsight.execution.plan import Job, parameters_hash
 from firstsight.execution.rounds import diagnostics_of, rounds_of
-from firstsight.records.schema import SCHEMA, Cell, Record
+from firstsight.records.record_schema import SCHEMA, Cell, Record
 
 Values = dict[str, Any]  # of a record that is being made
 
