@@ -17,7 +17,7 @@ from firstsight.errors import FirstsightError, StaleCheckpoint
 from firstsight.evaluation import fit_on, harmonic_mean, percent
 from firstsight.evaluation.leakage import Watched
 from firstsight.evaluation.measures import MEASURES, measure_generalized
-from firstsight.evaluation.trade_off import TradeOff
+from firstsight.evaluation.trade_off import TradeOff, best_constant
 from firstsight.execution.entries import description_of, parameters_of
 from firstsight.execution.plan import Job, parameters_hash
 from firstsight.execution.rounds import diagnostics_of, rounds_of
@@ -133,7 +133,7 @@ def _calibrated(job: Job, dataset: ZeroShotDataset, curve: TradeOff) -> dict[str
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit_on(model, fold)
-    constant = measure_generalized(model, fold)["trade_off"].best_constant()
+    constant = best_constant(measure_generalized(model, fold)["trade_off"])
     ts, tr = curve.at(constant)
     return {"constant": constant, "ts": percent(ts), "tr": percent(tr), "h": percent(harmonic_mean(ts, tr))}
 
