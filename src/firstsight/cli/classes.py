@@ -20,6 +20,7 @@ def list_classes(
     json: Annotated[bool, typer.Option("--json", help="As JSON, with the descriptions.")] = False,
 ) -> None:
     """Show every class of a model and whether training had samples of it."""
+    from firstsight.files import csv_of
     from firstsight.recognition import Recognizer
 
     found = Recognizer.load(model)
@@ -33,8 +34,7 @@ def list_classes(
         names = [str(name) for name in getattr(found.model, "attribute_names_in_", [])]
         text = writer.dumps({"attributes": names, "classes": entries}, ensure_ascii=False, indent=1) + "\n"
     else:
-        words = table.assign(seen=table["seen"].map({True: "yes", False: "no"}))
-        text = words.to_csv(index=False, lineterminator="\n")
+        text = csv_of(table.assign(seen=table["seen"].map({True: "yes", False: "no"})))
     sys.stdout.write(text)
 
 

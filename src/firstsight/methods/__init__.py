@@ -13,8 +13,12 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
+from sklearn.base import clone
+
 from firstsight.errors import BadInput, FirstsightWarning, UnknownName
 from firstsight.methods.base import TransductiveClassifier, ZeroShotClassifier
+
+Method = str | type[ZeroShotClassifier] | ZeroShotClassifier
 
 
 @cache
@@ -65,23 +69,28 @@ def find_method(name: str) -> type[ZeroShotClassifier]:
     return methods[word]
 
 
-def make(name: str, /, supplied: Mapping[str, Any] | None = None, **parameters: Any) -> ZeroShotClassifier:
-    """An unfitted method by its word, its parameters judged at once.
+def make_estimator(
+    method: Method, parameters: Mapping[str, Any] | None = None, /, **supplied: Any
+) -> ZeroShotClassifier:
+    """An unfitted estimator from a method's word or class, its parameters judged at once; or a copy of an estimator.
 
     `supplied` goes to methods that know such a parameter, where it is not None and nobody has set it: a seed, a
-    checkpoint or a progress bar is not something that every method has.
+    checkpoint or a progress bar is not something that every method has. An estimator keeps its own values, but for
+    where its checkpoint is and whether it shows progress.
     """
-    cls = find_method(name)
-    known = cls._get_param_names()
-    for parameter in parameters:
+    if isinstance(method, ZeroShotClassifier):
+        if parameters:
+            raise BadInput("`parameters` belong to a method's name; set those of an estimator on it.")
+        beside = {name: supplied[name] for name in ("checkpoint", "verbose") if supplied.get(name)}
+        return clone(method).set_params(**{k: v for k, v in beside.items() if k in method.get_params()})
+    cls, name = (find_method(method), method) if isinstance(method, str) else (method, method.__name__)
+    known, chosen = cls._get_param_names(), dict(parameters or {})
+    for parameter in chosen:
         if parameter == "preset" and parameter not in known:
             raise BadInput(f"Presets belong to the paper's own methods; {name} has no presets: leave it out.")
         if parameter not in known:
             raise UnknownName(f"parameter of {name}", parameter, known)
-    for parameter, value in (supplied or {}).items():
-        if parameter in known and value is not None:
-            parameters.setdefault(parameter, value)
-    return judge(cls(**parameters))
+    return judge(cls(**{k: v for k, v in supplied.items() if k in known and v is not None} | chosen))
 
 
 def judge(estimator: ZeroShotClassifier) -> ZeroShotClassifier:
@@ -139,12 +148,13 @@ else:
 
 
 __all__ = [
+    "Method",
     "TransductiveClassifier",
     "ZeroShotClassifier",
     "all_methods",
     "find_method",
     "judge",
-    "make",
+    "make_estimator",
     "own_methods",
     "word_of",
 ]

@@ -131,8 +131,6 @@ class ZeroShotClassifier(_ScikitLearn):
         resolved |= getattr(self, "settings_", {})
         return {name: value for name, value in resolved.items() if name not in self.beside_results}
 
-    plain_parameters = resolved_parameters  # its former name, until the last caller is gone
-
     @property
     def diagnostics_(self) -> dict[str, Any]:
         """What a fit has to tell of itself, as plain values.
