@@ -87,14 +87,15 @@ def numbers(path: Path, table: pd.DataFrame) -> np.ndarray:
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
-    import pandas as pd
     import pyarrow.parquet
 
     size = pyarrow.parquet.read_metadata(path)
     Allowance(path).take(
         8 * size.num_rows * size.num_columns, "The table"
     )  # a run of equal values costs the file nothing
-    table = pd.read_parquet(path)
+    found = pyarrow.parquet.read_table(path)
+    found.validate(full=True)  # text that is none would be found out much later
+    table = found.to_pandas()
     return table.reset_index() if table.index.name else table  # a frame saved with its index
 
 
