@@ -16,7 +16,8 @@ import typer.main
 
 import firstsight
 from firstsight.cli.main import app
-from firstsight.cli.options import make_estimator
+from firstsight.cli.options import read_assignments
+from firstsight.methods import make_estimator
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
@@ -115,7 +116,7 @@ def test_the_commands_of_a_document_exist_with_the_options_it_gives_them(documen
             except UsageError as error:
                 pytest.fail(f"{where}: {getattr(error, 'message', error)}")
             if values.get("method"):  # `learn` chooses one itself
-                make_estimator(values["method"], values.get("set"), preset=values.get("preset"))
+                make_estimator(values["method"], read_assignments(values.get("set"), values.get("preset")))
 
 
 def test_the_reading_of_documents_finds_blocks_lines_and_commands():

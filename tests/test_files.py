@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 
 from firstsight.errors import CannotWrite, UnreadableFile
 from firstsight.files import (
     Allowance,
     atomic_path,
+    csv_of,
     csv_text,
     remove_stale,
     require_file,
@@ -204,3 +206,4 @@ def test_a_file_may_unpack_to_a_hundred_times_its_size_and_64_mebibytes(target):
 )
 def test_a_cell_that_a_spreadsheet_would_run_gets_an_apostrophe(cell, written):
     assert csv_text(cell) == written
+    assert csv_of(pd.DataFrame({"class": [cell, "x"], "share": [0.25, -1]})) == f"class,share\n{written},0.25\nx,-1.0\n"

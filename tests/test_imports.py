@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,17 @@ def test_no_module_is_a_drawer():
     names = [p.stem for p in MODULES] + [p.name for p in SOURCE.rglob("*") if p.is_dir()]
     assert not [name for name in names if drawer.search(name)]
     assert drawer.search("io_utils")  # it would be found
+
+
+def _twice(modules: list[Path]) -> set[str]:
+    counts = Counter(m.stem for m in modules if m.stem != "__init__" and _part(m) != "cli")
+    return {stem for stem, count in counts.items() if count > 1}
+
+
+def test_a_file_is_known_by_its_name_alone():
+    """Only commands may be called like what they call."""
+    assert not _twice(MODULES)
+    assert _twice([*MODULES, SOURCE / "records" / "search.py"]) == {"search"}  # it would be found
 
 
 # Loading must never run code that came with a file.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from firstsight.records import Record
 from firstsight.schemas import Schema, markdown
-from firstsight.tuning.schema import ChoiceFile
+from firstsight.tuning.choice_schema import ChoiceFile
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "benchmark.md"
 SCHEMAS: dict[str, type[Schema]] = {"record": Record, "choice": ChoiceFile}

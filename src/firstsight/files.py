@@ -12,8 +12,12 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from firstsight.errors import CannotWrite, UnreadableFile
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @contextmanager
@@ -131,6 +135,12 @@ def csv_text(cell: str) -> str:
         float(cell)
         return cell
     return "'" + cell
+
+
+def csv_of(table: pd.DataFrame) -> str:
+    """A table as CSV for people, not to be read back: every text is written by `csv_text`."""
+    safe = {str(name): column.map(lambda c: csv_text(c) if isinstance(c, str) else c) for name, column in table.items()}
+    return table.assign(**safe).to_csv(index=False, lineterminator="\n")
 
 
 def cache_folder() -> Path:

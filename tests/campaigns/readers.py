@@ -22,7 +22,7 @@ from firstsight.encoders.cache import FeatureCache
 from firstsight.evaluation import fit_on
 from firstsight.methods import DeepEmbedding, ZeroShotClassifier
 from firstsight.models import load_saved, save
-from firstsight.models.schema import digest_of
+from firstsight.models.model_schema import digest_of
 from firstsight.records import read_records
 from firstsight.tuning.choices import gather_choices, read_choices
 

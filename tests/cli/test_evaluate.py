@@ -5,8 +5,9 @@ import json
 import pytest
 import scipy.io
 
-from firstsight.cli.options import make_estimator
+from firstsight.cli.options import read_assignments
 from firstsight.evaluation import evaluate
+from firstsight.methods import make_estimator
 from firstsight.methods.deep_embedding import PRESETS
 
 KEYS = ["method", "dataset", "t1", "ts", "tr", "h", "seconds", "parameters", "seed", "split", "extra_supervision"]
@@ -36,7 +37,8 @@ def test_the_record_has_the_documented_keys_and_the_figures_of_the_library(
         "batch_size": 16,
         "learning_rate": 0.01,
     }
-    result = evaluate(make_estimator(method, [*quick[1::2], *rounds[1::2]], 3), small)
+    parameters = read_assignments([*quick[1::2], *rounds[1::2]])
+    result = evaluate(make_estimator(method, parameters, random_state=3), small)
     for name in ("t1", "ts", "tr", "h"):
         assert found[name] == pytest.approx(100 * getattr(result, name), abs=0.00501)
         assert 0 < found[name] <= 100

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from firstsight.cli.options import make_estimator
+from firstsight.cli.options import read_assignments
 from firstsight.errors import BadInput, UnknownName
-from firstsight.methods import DeepEmbedding
+from firstsight.methods import DeepEmbedding, make_estimator
 
 
 @pytest.mark.parametrize(
@@ -25,14 +25,14 @@ from firstsight.methods import DeepEmbedding
     ],
 )
 def test_words_become_values_of_the_right_type(word, name, value):
-    found = make_estimator("deep-embedding", [word]).get_params()[name]
+    found = make_estimator("deep-embedding", read_assignments([word])).get_params()[name]
     assert found == value
     assert type(found) is type(value)
 
 
 def test_what_is_not_set_keeps_its_default_and_the_last_of_two_wins():
-    made = make_estimator("deep-embedding", ["iterations=3", "iterations=4"], 5)
-    expected = {**DeepEmbedding().get_params(), "iterations": 4, "random_state": 5, "verbose": True}
+    made = make_estimator("deep-embedding", read_assignments(["iterations=3", "iterations=4"]), random_state=5)
+    expected = {**DeepEmbedding().get_params(), "iterations": 4, "random_state": 5}
     assert made.get_params() == expected
 
 
@@ -57,30 +57,30 @@ def test_what_is_not_set_keeps_its_default_and_the_last_of_two_wins():
 )
 def test_a_word_that_is_wrong_is_refused(words, message):
     with pytest.raises(BadInput, match=f"(?s){message}"):
-        make_estimator("deep-embedding", words, 0)
+        make_estimator("deep-embedding", read_assignments(words))
 
 
 @pytest.mark.parametrize("name", ["deep-embedding", "DeepEmbedding", "deep_embedding", "DEEP-EMBEDDING"])
 def test_a_method_answers_to_its_word_and_its_class_name(name):
-    assert type(make_estimator(name, [])) is DeepEmbedding
+    assert type(make_estimator(name)) is DeepEmbedding
 
 
 def test_an_unknown_method_is_answered_with_the_nearest():
     with pytest.raises(UnknownName, match="Unknown method 'deep-embeding'; did you mean 'deep-embedding'"):
-        make_estimator("deep-embeding", [])
+        make_estimator("deep-embeding")
 
 
 def test_a_preset_belongs_to_methods_that_have_one():
-    assert make_estimator("deep-embedding", [], preset="paper").preset == "paper"
+    assert make_estimator("deep-embedding", read_assignments([], "paper")).preset == "paper"
     with pytest.raises(BadInput, match="eszsl has no presets"):
-        make_estimator("eszsl", [], preset="paper")
+        make_estimator("eszsl", read_assignments([], "paper"))
     with pytest.raises(BadInput, match="'preset' parameter"):
-        make_estimator("deep-embedding", [], preset="papers")
+        make_estimator("deep-embedding", read_assignments([], "papers"))
 
 
 def test_what_a_command_supplies_goes_to_methods_that_know_it():
     more = {"checkpoint": "here", "setting": "zsl"}
-    inductive = make_estimator("deep-embedding", [], 3, **more)
+    inductive = make_estimator("deep-embedding", random_state=3, **more)
     assert (inductive.checkpoint, inductive.random_state, hasattr(inductive, "setting")) == ("here", 3, False)
-    assert make_estimator("transductive-deep-embedding", [], 3, **more).setting == "zsl"
-    assert "checkpoint" not in make_estimator("eszsl", [], 3, **more).get_params()
+    assert make_estimator("transductive-deep-embedding", random_state=3, **more).setting == "zsl"
+    assert "checkpoint" not in make_estimator("eszsl", random_state=3, **more).get_params()

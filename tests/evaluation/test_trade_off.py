@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from firstsight.evaluation import harmonic_mean, mean_class_accuracy
-from firstsight.evaluation.trade_off import trade_off
+from firstsight.evaluation.trade_off import best_constant, trade_off
 
 RANDOM = np.random.default_rng(8)
 IS_SEEN = np.array([True, False, True, True, False, False, True])
@@ -59,14 +59,35 @@ def test_adding_a_constant_to_seen_scores_changes_the_constant_but_not_the_area(
     before = trade_off(*scored, IS_SEEN)
     moved = trade_off(scored[0] + 5 * IS_SEEN, scored[1], scored[2] + 5 * IS_SEEN, scored[3], IS_SEEN)
     assert moved.area == pytest.approx(before.area)
-    assert moved.best_constant() == pytest.approx(before.best_constant() + 5)
+    assert best_constant(moved) == pytest.approx(best_constant(before) + 5)
 
 
 def test_no_constant_has_a_higher_h_than_the_best_one(scored):
     curve = trade_off(*scored, IS_SEEN)
-    best = harmonic_mean(*curve.at(curve.best_constant()))
+    best = harmonic_mean(*curve.at(best_constant(curve)))
     assert best == pytest.approx(max(harmonic_mean(*_by_hand(scored, c)) for c in np.linspace(-4, 6, 400)), abs=0.01)
     assert best > harmonic_mean(*curve.at(0.0))  # seen classes were favoured: there is something to gain
+
+
+def test_the_best_constant_of_several_curves_has_the_highest_mean_h(scored):
+    a, b, c, d = scored
+    folds = [scored, (a[::2] + 0.6 * IS_SEEN, b[::2], c[::2] + 0.6 * IS_SEEN, d[::2])]  # half the rows, more favour
+
+    def mean_h(constant):
+        return np.mean([harmonic_mean(*_by_hand(one, constant)) for one in folds])
+
+    curves = [trade_off(*one, IS_SEEN) for one in folds]
+    found = best_constant(*curves)
+    changes = np.sort(np.concatenate([curve.constants for curve in curves]))
+    assert mean_h(found) == pytest.approx(max(mean_h(c) for c in (changes[1:] + changes[:-1]) / 2))
+    below, above = changes[changes < found].max(), changes[changes > found].min()
+    assert found == pytest.approx((below + above) / 2)  # in the middle: no row is about to change sides
+    assert best_constant(curves[0], curves[0]) == best_constant(curves[0])
+
+
+def test_where_no_constant_helps_none_is_taken():
+    truth = np.array([1, 4, 5, 1]), np.array([0, 2, 3, 6])
+    assert best_constant(trade_off(-np.eye(7)[truth[0]], truth[0], -np.eye(7)[truth[1]], truth[1], IS_SEEN)) == 0
 
 
 def test_the_thinned_curve_keeps_its_ends_its_number_and_nearly_its_area(scored):

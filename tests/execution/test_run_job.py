@@ -7,7 +7,7 @@ import pytest
 
 from firstsight.evaluation import evaluate, fit_on
 from firstsight.execution.plan import Job
-from firstsight.execution.run_job import make_estimator, run_job
+from firstsight.execution.run_job import estimator_of, run_job
 from firstsight.methods import ESZSL
 from firstsight.records import Record
 from firstsight.records.storage import line_of
@@ -29,7 +29,7 @@ def transductive(small, quick):
 def test_the_figures_are_those_of_the_protocol(deep, transductive, small, quick):
     jobs = [Job("small", r.method, (r.setting,), r.seed, quick[r.method]) for r in (*deep, *transductive)]
     for record, job in zip((*deep, *transductive), jobs, strict=True):
-        result = evaluate(make_estimator(job), small, (job.settings[0],))
+        result = evaluate(estimator_of(job), small, (job.settings[0],))
         for name in ("t1", "ts", "tr", "h"):
             value = getattr(result, name)
             assert getattr(record, name) == (None if value is None else pytest.approx(100 * value, abs=0.00501)), (

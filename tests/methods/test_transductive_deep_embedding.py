@@ -164,6 +164,6 @@ def test_a_fit_that_goes_on_from_its_checkpoint_ends_with_the_same_model(task, f
 
 def test_recorded_parameters_leave_out_what_does_not_change_results():
     made = TransductiveDeepEmbedding(rounds=3, random_state=3, checkpoint="here", setting="zsl")
-    recorded = made.plain_parameters()
+    recorded = made.resolved_parameters()
     assert recorded["rounds"] == 3
     assert not {"verbose", "checkpoint", "random_state", "setting"} & set(recorded)

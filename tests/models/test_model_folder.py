@@ -16,7 +16,7 @@ from firstsight.errors import BadInput, CannotWrite, FirstsightError, Unreadable
 from firstsight.files import temporary_beside
 from firstsight.methods import DeepEmbedding, TransductiveDeepEmbedding
 from firstsight.models import change, folder_exchange, load, load_saved, model_folder, save
-from firstsight.models.schema import FORMAT, digest_of
+from firstsight.models.model_schema import FORMAT, digest_of
 
 QUICK = {"embedding_dim": 16, "learning_rate": 1e-2, "iterations": 8, "batch_size": 16, "random_state": 0}
 

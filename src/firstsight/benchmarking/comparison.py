@@ -16,11 +16,11 @@ from firstsight.execution.entries import entries_of
 from firstsight.execution.plan import SEPARATIONS, STUDIED, Job, make_plan
 from firstsight.execution.runner import Event, cores
 from firstsight.execution.session import Session, prepare
-from firstsight.records.schema import Record, key_of
+from firstsight.records.record_schema import Record, key_of
 from firstsight.terminal import progress as bar
 from firstsight.terminal import say
+from firstsight.tuning.choice_schema import ChoiceFile
 from firstsight.tuning.choices import Choices, gather_choices, read_choices
-from firstsight.tuning.schema import ChoiceFile
 from firstsight.tuning.search import Choice
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from firstsight.data.array_files import read_arrays
 from firstsight.errors import UnreadableFile
 from firstsight.evaluation import fit_on
 from firstsight.execution.plan import Job
-from firstsight.execution.run_job import make_estimator
+from firstsight.execution.run_job import estimator_of
 from firstsight.execution.session import CHECKPOINTS, remove_if_empty
 from firstsight.files import write_atomically
 from firstsight.records.storage import records_file
@@ -55,7 +55,7 @@ def make_map(
         tell(f"{dataset.name}: fitting {method}")
         job = Job(dataset.name, method, ("gzsl",), seed, given.get(method, {}), study="map")
         used.append(checkpoints / f"{job.fingerprint()}.safetensors")
-        models[space] = fit_on(make_estimator(job, used[-1]).set_params(verbose=True), dataset)
+        models[space] = fit_on(estimator_of(job, used[-1]).set_params(verbose=True), dataset)
     arrays: dict[str, Any] = {"split": dataset.split_hash, "dataset": dataset.name}
     random = np.random.default_rng(seed)
     for which in CLASSES:

@@ -24,6 +24,7 @@ from firstsight.data import ZeroShotDataset
 from firstsight.errors import BadInput
 from firstsight.evaluation import figures, fit_on
 from firstsight.evaluation.reliability import reliability
+from firstsight.evaluation.trade_off import TradeOff, best_constant, trade_off
 from firstsight.terminal import progress
 
 KINDS = ("unseen", "seen", "all", "shifted")
@@ -115,6 +116,11 @@ class _Measured:
         scores[:, : self.n_seen] -= shift
         return scores
 
+    def curve(self) -> TradeOff:
+        is_seen = np.arange(self.scores["test_seen"].shape[1]) < self.n_seen
+        scores, codes = self.scores, self.codes
+        return trade_off(scores["test_unseen"], codes["test_unseen"], scores["test_seen"], codes["test_seen"], is_seen)
+
     def rows(self, kind: str, shift: float) -> _Rows | None:
         parts = {"unseen": ["test_unseen"], "seen": ["test_seen"]}.get(kind, ["test_seen", "test_unseen"])
         if any(len(self.codes[part]) == 0 for part in parts):
@@ -181,16 +187,7 @@ def _best_shift(measured: Sequence[_Measured]) -> float:
     """The constant that, taken off seen classes' scores, makes the mean H of the folds largest."""
     if any(len(m.codes["test_seen"]) == 0 for m in measured):
         return 0.0
-    leads = np.concatenate(
-        [
-            scores[:, : m.n_seen].max(axis=1) - scores[:, m.n_seen :].max(axis=1)
-            for m in measured
-            for scores in m.scores.values()
-        ]
-    )
-    tried = np.unique(np.quantile(np.maximum(leads, 0), np.linspace(0, 1, 41)))
-    found = [np.mean([m.accuracies(shift)["h_shifted"] for m in measured]) for shift in tried]
-    return float(tried[int(np.argmax(found))])
+    return best_constant(*(m.curve() for m in measured))
 
 
 def _fit_scale(folds: Sequence[_Rows]) -> Scale:

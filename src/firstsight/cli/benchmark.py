@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firstsight.cli.options import Features, Setting, make_estimator, settings_of
+from firstsight.cli.options import Features, Setting, read_assignments, settings_of
 from firstsight.errors import BadInput
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _for_maps(choices: dict[str, Any], given: dict[str, dict[str, Any]]) -> dict
 
 def read_parameters(words: list[str] | None, methods: list[str]) -> dict[str, dict[str, Any]]:
     """Parameters by method, from `METHOD.NAME=VALUE`; each is judged before anything runs."""
-    from firstsight.methods import find_method, word_of
+    from firstsight.methods import find_method, make_estimator, word_of
 
     by_method: dict[str, list[str]] = {}
     for word in words or []:
@@ -183,8 +183,8 @@ def read_parameters(words: list[str] | None, methods: list[str]) -> dict[str, di
     for method, assignments in by_method.items():
         if method not in methods:
             raise BadInput(f"--set {method}.… was given, but {method} is not among --methods; add it or leave it out.")
-        parameters = make_estimator(method, assignments).get_params()
-        found[method] = {name: parameters[name] for name in (a.partition("=")[0] for a in assignments)}
+        found[method] = read_assignments(assignments)
+        make_estimator(method, found[method])  # judges them
     return found
 
 

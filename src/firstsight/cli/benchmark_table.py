@@ -17,7 +17,7 @@ from firstsight.evaluation import TITLES
 from firstsight.execution.plan import Job, in_words
 from firstsight.execution.runner import Event
 from firstsight.execution.session import Session
-from firstsight.records.schema import Key, Record, key_of
+from firstsight.records.record_schema import Key, Record, key_of
 from firstsight.terminal import say, screen
 
 EVERY = 60.0  # seconds between two signs of life where nobody watches

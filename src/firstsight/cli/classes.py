@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from firstsight.files import csv_text
 from firstsight.terminal import counted, say, write_out
 
 app = typer.Typer(no_args_is_help=True)
@@ -20,6 +19,7 @@ def list_classes(
     json: Annotated[bool, typer.Option("--json", help="As JSON, with the descriptions.")] = False,
 ) -> None:
     """Show every class of a model and whether training had samples of it."""
+    from firstsight.files import csv_of
     from firstsight.recognition import Recognizer
 
     found = Recognizer.load(model)
@@ -33,9 +33,7 @@ def list_classes(
         names = [str(name) for name in getattr(found.model, "attribute_names_in_", [])]
         text = writer.dumps({"attributes": names, "classes": entries}, ensure_ascii=False, indent=1) + "\n"
     else:
-        names = [csv_text(name) if isinstance(name, str) else name for name in table["class"]]
-        words = table.assign(seen=table["seen"].map({True: "yes", False: "no"}), **{"class": names})
-        text = words.to_csv(index=False, lineterminator="\n")
+        text = csv_of(table.assign(seen=table["seen"].map({True: "yes", False: "no"})))
     write_out(text)
 
 

@@ -15,7 +15,7 @@ from firstsight.cli.options import (
     Seed,
     Set,
     Setting,
-    make_estimator,
+    read_assignments,
     settings_of,
     write_json,
 )
@@ -38,8 +38,9 @@ def evaluate(
     """Fit a method on the training rows and print T1, ts, tr and H: mean per-class accuracies in percent."""
     from firstsight.data import load_dataset
     from firstsight.evaluation import evaluate as run
+    from firstsight.methods import make_estimator
 
-    estimator = make_estimator(method, set, seed, preset=preset)
+    estimator = make_estimator(method, read_assignments(set, preset), random_state=seed, verbose=True)
     dataset = load_dataset(data, features)
     result = run(estimator, dataset, settings_of(setting))
     record = _record(result, dataset, seed)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firstsight.cli.options import Data, Features, Method, Preset, Seed, Set, Setting, make_estimator
+from firstsight.cli.options import Data, Features, Method, Preset, Seed, Set, Setting, read_assignments
 from firstsight.errors import BadInput
 from firstsight.terminal import counted, say
 
@@ -45,9 +45,17 @@ def fit(
 
     if setting == Setting.both:
         raise BadInput("A model is fitted for one setting; give --setting zsl or --setting gzsl.")
-    estimator = make_estimator(method, set, seed, preset=preset, setting=setting.value)
-    sure = confidence or calibrate
-    made = fit(estimator, data, out=out, features=features, confidence=sure, random_state=seed, verbose=True)
+    made = fit(
+        method,
+        data,
+        out=out,
+        parameters=read_assignments(set, preset),
+        setting=setting.value,
+        confidence=confidence or calibrate,
+        features=features,
+        random_state=seed,
+        verbose=True,
+    )
     _tell(made, method, out)
 
 

@@ -55,7 +55,7 @@ def learn(
         out=out,
         backbone=backbone,
         method=method,
-        parameters={**read_assignments(set), **({"preset": preset} if preset else {})},
+        parameters=read_assignments(set, preset),
         unlabeled=unlabeled,
         unseen=None if unseen is None else [name.strip() for name in unseen.split(",")],
         split=split,

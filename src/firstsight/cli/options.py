@@ -42,23 +42,8 @@ class Setting(StrEnum):
     both = "both"
 
 
-def make_estimator(method: str, assignments: list[str] | None, seed: int | None = None, **more: Any) -> Any:
-    """An unfitted estimator from a method's name and `name=value` words.
-
-    `more` are values that this command supplies, passed on if the method knows such a parameter (None: not given).
-    """
-    from firstsight.methods import find_method, make
-
-    find_method(method)  # an unknown name is told before anything else
-    parameters = read_assignments(assignments)
-    preset = more.pop("preset", None)
-    if preset is not None:
-        parameters["preset"] = preset
-    return make(method, {"random_state": seed, "verbose": True, **more}, **parameters)
-
-
-def read_assignments(words: list[str] | None) -> dict[str, Any]:
-    """`NAME=VALUE` words as parameters, for a method that is not known yet."""
+def read_assignments(words: list[str] | None, preset: str | None = None) -> dict[str, Any]:
+    """`NAME=VALUE` words, and the preset if there is one, as parameters; whoever knows the method judges them."""
     found: dict[str, Any] = {}
     for word in words or []:
         name, equals, value = word.partition("=")
@@ -67,7 +52,7 @@ def read_assignments(words: list[str] | None) -> dict[str, Any]:
         if name in BY_OPTION:
             raise BadInput(f"--set {name} is not possible, because {BY_OPTION[name]} sets it; use that.")
         found[name] = _value(value)
-    return found
+    return found if preset is None else {**found, "preset": preset}
 
 
 def settings_of(setting: Setting) -> tuple[str, ...]:

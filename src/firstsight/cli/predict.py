@@ -132,11 +132,9 @@ def _write(answers: Answers, csv: Path | None, json: Path | None, ranked: bool) 
 
 
 def _as_csv(answers: Answers, ranked: bool) -> str:
-    from firstsight.files import csv_text
+    from firstsight.files import csv_of
 
     table = answers.ranked() if ranked else answers.to_frame().drop(columns="rejected", errors="ignore")
     if "confidence" in table:
         table["confidence"] = ["" if one is None or one != one else f"{one:.4f}" for one in table["confidence"]]
-    for column in {"row", "file", "class", "for", "against"} & set(table.columns):
-        table[column] = [csv_text(cell) if isinstance(cell, str) else cell for cell in table[column]]
-    return table.to_csv(index=False, lineterminator="\n")
+    return csv_of(table)

@@ -16,10 +16,10 @@ from firstsight.cli.options import (
     Seed,
     Set,
     Setting,
-    make_estimator,
+    read_assignments,
     settings_of,
 )
-from firstsight.errors import BadInput, UnknownName
+from firstsight.errors import BadInput
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -78,7 +78,7 @@ def tune(
     """
     from firstsight.data import load_dataset
     from firstsight.execution.entries import Entry
-    from firstsight.methods import find_method, word_of
+    from firstsight.methods import find_method, make_estimator, word_of
     from firstsight.tuning import tune as run
     from firstsight.tuning.choices import refuse_to_lose
     from firstsight.tuning.search import fit_in_a_line
@@ -86,8 +86,9 @@ def tune(
 
     _refuse_contradictions(objective, search, trials, out)
     word = word_of(find_method(method))
-    entry = Entry(word, word, _fixed(set, preset, make_estimator(word, set, seed, preset=preset)))
-    values = read_grid(word, grid, set)
+    fixed = read_assignments(set, preset)
+    make_estimator(word, fixed)  # judges them, before the data are read
+    entry, values = Entry(word, word, fixed), read_grid(grid, fixed)
     dataset = load_dataset(data, features)
     trials_folder = None if json is None else json.with_name(json.name + ".trials")
     if json is not None:
@@ -134,12 +135,10 @@ def show_choice(choice: Choice) -> None:
 
 
 def _save_model(choice: Choice, out: Path) -> None:
-    from firstsight.models import save
+    from firstsight.models import Provenance, save
 
-    (parameters,) = choice.chosen.values()
-    dataset = choice.dataset
-    facts = {"dataset": dataset.name, "split": dataset.split_hash, "seed": choice.seed, "tuned": parameters}
-    save(choice.fit(verbose=True), out, facts)
+    model, dataset = choice.fit(verbose=True), choice.dataset
+    save(model, out, Provenance.of(model, dataset, seed=choice.seed, tuned=choice.best))
     _console().print(f"Trained on all {len(dataset.train)} training rows and saved to {out}.")
 
 
@@ -149,29 +148,20 @@ def _console() -> Console:
     return screen()
 
 
-def read_grid(method: str, words: list[str] | None, set: list[str] | None = None) -> dict[str, list[Any]] | None:
+def read_grid(words: list[str] | None, fixed: dict[str, Any]) -> dict[str, list[Any]] | None:
     """`NAME=V1,V2` words as values by parameter; None where there are none: the method's own grid is searched."""
-    from firstsight.methods import find_method
-
     if not words:
         return None
-    known, found = find_method(method)._get_param_names(), {}
+    found = {}
     for word in words:
         name, equals, values = word.partition("=")
         if not equals or not values:
             raise BadInput(f"--grid {word!r} must have the form NAME=V1,V2,…, for example --grid penalty=0.1,1.")
-        if name not in known:
-            raise UnknownName(f"parameter of {method}", name, known)
-        read = [getattr(make_estimator(method, [f"{name}={value}"]), name) for value in values.split(",")]
-        found[name] = list(dict.fromkeys(read))
-    if twice := [word for word in set or [] if word.partition("=")[0] in found]:
-        raise BadInput(f"--set {twice[0]} and --grid give the same parameter; keep one of them.")
+        if name in fixed:
+            raise BadInput(f"--set {name}={fixed[name]} and --grid give the same parameter; keep one of them.")
+        read = [read_assignments([f"{name}={value}"])[name] for value in values.split(",")]
+        found[name] = [value for i, value in enumerate(read) if value not in read[:i]]
     return found
-
-
-def _fixed(words: list[str] | None, preset: str | None, estimator: Any) -> dict[str, Any]:
-    names = [word.partition("=")[0] for word in words or []]
-    return {name: getattr(estimator, name) for name in [*names, *(["preset"] if preset else [])]}
 
 
 def _figure(candidate: Candidate, objective: str) -> str:

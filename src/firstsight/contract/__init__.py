@@ -3,9 +3,9 @@
 A promise is a function `check_…(trial)` with one sentence that says it; it raises AssertionError when the
 promise is broken. One alone, for whoever is mending a method:
 
->>> from firstsight.contract import Trial, scoring
+>>> from firstsight.contract import Trial, score_checks
 >>> from firstsight.methods import DeepEmbedding
->>> scoring.check_rows_are_independent(Trial(DeepEmbedding, iterations=2))
+>>> score_checks.check_rows_are_independent(Trial(DeepEmbedding, iterations=2))
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from firstsight.contract import bad_input, construction, extremes, fitting, scoring
+from firstsight.contract import bad_input, construction, extremes, fit_checks, score_checks
 from firstsight.contract.exemptions import exemptions
 from firstsight.contract.trial import Trial
 from firstsight.methods import ZeroShotClassifier
@@ -32,7 +32,7 @@ def _checks_of(module: ModuleType) -> dict[str, Callable[[Trial], None]]:
 # Every function named check_… in these modules, in the order of the files.
 CHECKS = {
     name: check
-    for module in (construction, fitting, scoring, bad_input, extremes)
+    for module in (construction, fit_checks, score_checks, bad_input, extremes)
     for name, check in _checks_of(module).items()
 }
 

@@ -54,6 +54,7 @@ def describe(
         _refuse_unclear(table, where, encoder is not None or prompt is not None)
         made, notes = attributes_as_numbers(table, scale)
     if out is not None:
+        # Names go as they are, without `files.csv_text`: `learn` reads them back and looks for folders called so.
         write_atomically(out, made.to_csv(lineterminator="\n"))
     for note in notes:
         logger.info("%s", note)

@@ -23,7 +23,7 @@ from sklearn.pipeline import Pipeline
 
 from firstsight.data.holding_out import check_share, hold_out
 from firstsight.errors import BadInput
-from firstsight.evaluation.metrics import harmonic_mean, mean_class_accuracy
+from firstsight.evaluation.metrics import figures, mean_class_accuracy
 
 
 def t1_scorer(estimator: Any, X: ArrayLike, y: ArrayLike) -> float:
@@ -49,8 +49,7 @@ def h_scorer(estimator: Any, X: ArrayLike, y: ArrayLike) -> float:
             "`evaluation.scorers.ClassWiseSplit`, which holds out both."
         )
     found = model.predict(rows, classes=np.concatenate([model.seen_classes_, unseen]))
-    ts, tr = (mean_class_accuracy(truth[part], found[part]) for part in (new, ~new))
-    return harmonic_mean(ts, tr)
+    return figures(ts=(truth[new], found[new]), tr=(truth[~new], found[~new])).h or 0.0
 
 
 class ClassWiseSplit(BaseCrossValidator):

@@ -36,16 +36,6 @@ class TradeOff:
         position = np.searchsorted(self.constants, constant, side="right")
         return float(self.ts[position]), float(self.tr[position])
 
-    def best_constant(self) -> float:
-        """The constant with the highest H: the middle of the stretch between two changes, so that it is robust."""
-        h = [harmonic_mean(ts, tr) for ts, tr in zip(self.ts, self.tr, strict=True)]
-        best = int(np.argmax(h))
-        if not len(self.constants):
-            return 0.0
-        low = self.constants[max(best - 1, 0)]
-        high = self.constants[min(best, len(self.constants) - 1)]
-        return float((low + high) / 2)
-
     def points(self, at_most: int = 60) -> list[list[float]]:
         """The curve as [ts, tr] in percent, thinned evenly along its length; the method as it is stays on it."""
         length = np.r_[0, np.cumsum(np.hypot(np.diff(self.ts), np.diff(self.tr)))]
@@ -73,6 +63,23 @@ def trade_off(
     ts = np.bincount(where[:n], weights=gain, minlength=len(constants)).cumsum()
     tr = loss.sum() - np.bincount(where[n:], weights=loss, minlength=len(constants)).cumsum()
     return TradeOff(constants, np.r_[0.0, ts], np.r_[loss.sum(), np.maximum(tr, 0)])
+
+
+def best_constant(*curves: TradeOff) -> float:
+    """The constant with the highest mean H over the curves; 0 if no constant makes any H.
+
+    H changes where a row of some curve changes sides. Taken is the middle of the best stretch between two such changes,
+    so that it is robust.
+    """
+    changes = np.unique(np.concatenate([curve.constants for curve in curves]))
+    total = np.zeros(len(changes) + 1)  # of H before the first change, after it, …, after the last
+    for curve in curves:
+        h = np.array([harmonic_mean(ts, tr) for ts, tr in zip(curve.ts, curve.tr, strict=True)])
+        total += h[np.r_[0, np.searchsorted(curve.constants, changes, side="right")]]
+    if not total.any():
+        return 0.0
+    best = int(np.argmax(total))
+    return float((changes[max(best - 1, 0)] + changes[min(best, len(changes) - 1)]) / 2)
 
 
 def _sides(scores: np.ndarray, truth: np.ndarray, is_seen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

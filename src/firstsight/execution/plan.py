@@ -13,7 +13,7 @@ from firstsight.evaluation import SETTINGS
 from firstsight.evaluation.estimators import is_transductive
 from firstsight.execution.entries import Entry, identity_of
 from firstsight.methods import all_methods, find_method, word_of
-from firstsight.records.schema import Cell, Record, key_of
+from firstsight.records.record_schema import Cell, Record, key_of
 from firstsight.records.storage import OtherRecords, file_stem
 
 STUDIED = ("deep-embedding", "transductive-deep-embedding")

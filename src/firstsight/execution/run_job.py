@@ -17,11 +17,11 @@ from firstsight.errors import FirstsightError, StaleCheckpoint
 from firstsight.evaluation import fit_on, harmonic_mean, percent
 from firstsight.evaluation.leakage import Watched
 from firstsight.evaluation.measures import MEASURES, measure_generalized
-from firstsight.evaluation.trade_off import TradeOff
+from firstsight.evaluation.trade_off import TradeOff, best_constant
 from firstsight.execution.entries import description_of, parameters_of
 from firstsight.execution.plan import Job, parameters_hash
 from firstsight.execution.rounds import diagnostics_of, rounds_of
-from firstsight.records.schema import SCHEMA, Cell, Record
+from firstsight.records.record_schema import SCHEMA, Cell, Record
 
 Values = dict[str, Any]  # of a record that is being made
 
@@ -68,7 +68,7 @@ def _without_result(job: Job, cell: Cell, error: str, seconds: float) -> Values:
 
 
 def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate: bool) -> list[Values]:
-    estimator = make_estimator(job, checkpoint)
+    estimator = estimator_of(job, checkpoint)
     resumed = checkpoint is not None and checkpoint.exists()
     began, work = time.perf_counter(), time.process_time()
     with warnings.catch_warnings(record=True) as caught:
@@ -109,7 +109,7 @@ def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate:
     return records
 
 
-def make_estimator(job: Job, checkpoint: Path | None = None, setting: str | None = None) -> Any:
+def estimator_of(job: Job, checkpoint: Path | None = None, setting: str | None = None) -> Any:
     """The unfitted estimator of a job."""
     place = None if checkpoint is None else str(checkpoint)
     return job.entry.make(job.variant, job.seed, setting or job.settings[0], place)
@@ -129,11 +129,11 @@ def _fit_or_begin_anew(estimator: Any, dataset: ZeroShotDataset) -> Watched:
 def _calibrated(job: Job, dataset: ZeroShotDataset, curve: TradeOff) -> dict[str, Any]:
     """ts, tr and H with the constant that is best for the method on validation classes; test rows have no say."""
     fold = dataset.validation_folds(random_state=0)[0]
-    model = make_estimator(job, setting="gzsl")
+    model = estimator_of(job, setting="gzsl")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit_on(model, fold)
-    constant = measure_generalized(model, fold)["trade_off"].best_constant()
+    constant = best_constant(measure_generalized(model, fold)["trade_off"])
     ts, tr = curve.at(constant)
     return {"constant": constant, "ts": percent(ts), "tr": percent(tr), "h": percent(harmonic_mean(ts, tr))}
 

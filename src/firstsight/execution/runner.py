@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 
 from firstsight.data import ZeroShotDataset
 from firstsight.execution.plan import Job
-from firstsight.records.schema import Record
+from firstsight.records.record_schema import Record
 from firstsight.records.storage import RecordFile
 
 # What the numerical libraries read when they are loaded.

@@ -14,7 +14,7 @@ from firstsight.execution.plan import Job, longest_first, missing
 from firstsight.execution.runner import Event, Place, Runner, checkpoint_of, run_here
 from firstsight.execution.shared_data import share, unshare
 from firstsight.files import remove_stale
-from firstsight.records.schema import Record, key_of
+from firstsight.records.record_schema import Record, key_of
 from firstsight.records.storage import OtherRecords, RecordFile, is_held
 
 CHECKPOINTS, DATA = ".checkpoints", ".data"  # hidden folders under RESULTS, for the time of a run

@@ -13,8 +13,12 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
+from sklearn.base import clone
+
 from firstsight.errors import BadInput, FirstsightWarning, UnknownName
 from firstsight.methods.base import TransductiveClassifier, ZeroShotClassifier
+
+Method = str | type[ZeroShotClassifier] | ZeroShotClassifier
 
 
 @cache
@@ -65,23 +69,28 @@ def find_method(name: str) -> type[ZeroShotClassifier]:
     return methods[word]
 
 
-def make(name: str, /, supplied: Mapping[str, Any] | None = None, **parameters: Any) -> ZeroShotClassifier:
-    """An unfitted method by its word, its parameters judged at once.
+def make_estimator(
+    method: Method, parameters: Mapping[str, Any] | None = None, /, **supplied: Any
+) -> ZeroShotClassifier:
+    """An unfitted estimator from a method's word or class, its parameters judged at once; or a copy of an estimator.
 
     `supplied` goes to methods that know such a parameter, where it is not None and nobody has set it: a seed, a
-    checkpoint or a progress bar is not something that every method has.
+    checkpoint or a progress bar is not something that every method has. An estimator keeps its own values, but for
+    where its checkpoint is and whether it shows progress.
     """
-    cls = find_method(name)
-    known = cls._get_param_names()
-    for parameter in parameters:
+    if isinstance(method, ZeroShotClassifier):
+        if parameters:
+            raise BadInput("`parameters` belong to a method's name; set those of an estimator on it.")
+        beside = {name: supplied[name] for name in ("checkpoint", "verbose") if supplied.get(name)}
+        return clone(method).set_params(**{k: v for k, v in beside.items() if k in method.get_params()})
+    cls, name = (find_method(method), method) if isinstance(method, str) else (method, method.__name__)
+    known, chosen = cls._get_param_names(), dict(parameters or {})
+    for parameter in chosen:
         if parameter == "preset" and parameter not in known:
             raise BadInput(f"Presets belong to the paper's own methods; {name} has no presets: leave it out.")
         if parameter not in known:
             raise UnknownName(f"parameter of {name}", parameter, known)
-    for parameter, value in (supplied or {}).items():
-        if parameter in known and value is not None:
-            parameters.setdefault(parameter, value)
-    return judge(cls(**parameters))
+    return judge(cls(**{k: v for k, v in supplied.items() if k in known and v is not None} | chosen))
 
 
 def judge(estimator: ZeroShotClassifier) -> ZeroShotClassifier:
@@ -103,6 +112,7 @@ if TYPE_CHECKING:
     from firstsight.methods.ale import ALE as ALE
     from firstsight.methods.cmt import CMT as CMT
     from firstsight.methods.conse import ConSE as ConSE
+    from firstsight.methods.cosine import Cosine as Cosine
     from firstsight.methods.dap import DAP as DAP
     from firstsight.methods.deep_embedding import DeepEmbedding as DeepEmbedding
     from firstsight.methods.dem import DEM as DEM
@@ -110,6 +120,7 @@ if TYPE_CHECKING:
     from firstsight.methods.eszsl import ESZSL as ESZSL
     from firstsight.methods.gfzsl import GFZSL as GFZSL
     from firstsight.methods.iap import IAP as IAP
+    from firstsight.methods.kernel_prototypes import KernelPrototypes as KernelPrototypes
     from firstsight.methods.latem import LatEm as LatEm
     from firstsight.methods.psr import PSR as PSR
     from firstsight.methods.qfsl import QFSL as QFSL
@@ -119,6 +130,9 @@ if TYPE_CHECKING:
     from firstsight.methods.sse import SSE as SSE
     from firstsight.methods.sync import SynC as SynC
     from firstsight.methods.transductive_deep_embedding import TransductiveDeepEmbedding as TransductiveDeepEmbedding
+    from firstsight.methods.transductive_kernel_prototypes import (
+        TransductiveKernelPrototypes as TransductiveKernelPrototypes,
+    )
     # methods: end
 else:
     # `from firstsight.methods import ESZSL` without a second list of names; other packages import from here, too, so
@@ -134,12 +148,13 @@ else:
 
 
 __all__ = [
+    "Method",
     "TransductiveClassifier",
     "ZeroShotClassifier",
     "all_methods",
     "find_method",
     "judge",
-    "make",
+    "make_estimator",
     "own_methods",
     "word_of",
 ]

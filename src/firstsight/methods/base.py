@@ -85,6 +85,7 @@ class ZeroShotClassifier(_ScikitLearn):
 
     space: ClassVar[str] = ""  # "semantic", "visual" or "latent": where samples and classes meet
     transductive: ClassVar[bool] = False
+    shared_space: ClassVar[bool] = False  # rows and descriptions must be vectors of one space, as CLIP makes them
     extra_supervision: ClassVar[str] = ""  # what a fit is told beyond seen labels and descriptions
     reference: ClassVar[str] = ""
     grid: ClassVar[dict[str, list[Any]]] = {}  # a small grid for tuning on validation classes
@@ -130,17 +131,15 @@ class ZeroShotClassifier(_ScikitLearn):
         resolved |= getattr(self, "settings_", {})
         return {name: value for name, value in resolved.items() if name not in self.beside_results}
 
-    plain_parameters = resolved_parameters  # its former name, until the last caller is gone
-
     @property
     def diagnostics_(self) -> dict[str, Any]:
         """What a fit has to tell of itself, as plain values.
 
-        "collapsed" (bool) always, "history" and "rounds" (lists) where a method has them: what it stored as
-        `collapsed_`, `history_` and `rounds_`.
+        "collapsed" (bool) always; "history" and "rounds" (lists) and "search" (what a fit tried and chose by itself)
+        where a method has them: what it stored as `collapsed_`, `history_`, `rounds_` and `search_`.
         """
         check_is_fitted(self)
-        told = {name: vars(self)[f"{name}_"] for name in ("history", "rounds") if f"{name}_" in vars(self)}
+        told = {name: vars(self)[f"{name}_"] for name in ("history", "rounds", "search") if f"{name}_" in vars(self)}
         return {"collapsed": getattr(self, "collapsed_", False), **told}
 
     def fit(self, X: ArrayLike, y: ArrayLike, descriptions: Descriptions | None = None) -> Self:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from firstsight.methods import ZeroShotClassifier
 
 if TYPE_CHECKING:
+    from firstsight.models.model_schema import ModelFile
     from firstsight.models.provenance import Provenance
-    from firstsight.models.schema import ModelFile
 
 NAMES_SHOWN = 30
 

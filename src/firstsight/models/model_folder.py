@@ -1,7 +1,7 @@
 """A fitted model as a folder: `model.json` (what it is), `arrays.safetensors` (its numbers), `README.md` (its card).
 
-No pickle, no code. `models.schema` says what `model.json` holds. A folder is replaced in one step, by one writer at a
-time; a reader gets the old model or the new one, whole.
+No pickle, no code. `models.model_schema` says what `model.json` holds. A folder is replaced in one step, by one writer
+at a time; a reader gets the old model or the new one, whole.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from firstsight.errors import BadInput, UnreadableFile
 from firstsight.methods import ZeroShotClassifier, find_method
 from firstsight.models.card import model_card
 from firstsight.models.folder_exchange import locked, read_together, replace_folder, resolve_place
+from firstsight.models.model_schema import FORMAT, CalibrationNumbers, ModelFile, read_model_file, write_model_file
 from firstsight.models.provenance import Provenance
-from firstsight.models.schema import FORMAT, CalibrationNumbers, ModelFile, read_model_file, write_model_file
 
 MODEL, ARRAYS, CARD = "model.json", "arrays.safetensors", "README.md"
 _REFERENCE = "calibration/reference"

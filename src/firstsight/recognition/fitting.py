@@ -9,18 +9,13 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
-from sklearn.base import clone
-
 from firstsight.calibration import calibrate
 from firstsight.data import ZeroShotDataset, load_dataset
-from firstsight.errors import BadInput, UnknownName
 from firstsight.evaluation import fit_on
-from firstsight.methods import ZeroShotClassifier, find_method
+from firstsight.methods import Method, ZeroShotClassifier, make_estimator
 from firstsight.models import Provenance, check_place
 from firstsight.recognition.recognizer import Recognizer
 from firstsight.terminal import say
-
-Method = str | type[ZeroShotClassifier] | ZeroShotClassifier
 
 
 def fit(
@@ -61,31 +56,6 @@ def fit(
         seed = estimator.get_params().get("random_state", random_state)
         provenance = Provenance.of(estimator, dataset, seed=seed, seconds=seconds)
         return finished(Recognizer(estimator, provenance), out)
-
-
-def make_estimator(method: Method, parameters: Mapping[str, Any] | None = None, **given: Any) -> ZeroShotClassifier:
-    """An unfitted estimator. `given` are values for whatever the method knows of them and nobody has set; an
-    estimator keeps its own, but for where its checkpoint is and whether it shows progress."""
-    if isinstance(method, ZeroShotClassifier):
-        own = {name: value for name, value in given.items() if name in ("checkpoint", "verbose") and value}
-        if parameters:
-            raise BadInput("`parameters` belong to a method's name; set those of an estimator on it.")
-        return clone(method).set_params(**{k: v for k, v in own.items() if k in method.get_params()})
-    cls = find_method(method) if isinstance(method, str) else method
-    known = cls._get_param_names()
-    chosen = dict(parameters or {})
-    for name in chosen:
-        if name not in known:
-            raise UnknownName(f"parameter of {method if isinstance(method, str) else cls.__name__}", name, known)
-    for name, value in given.items():
-        if name in known and value is not None:
-            chosen.setdefault(name, value)
-    estimator = cls(**chosen)
-    try:
-        estimator._validate_params()
-    except ValueError as error:  # scikit-learn's own sentence: which parameter, what is allowed, what came
-        raise BadInput(str(error)) from error
-    return estimator
 
 
 @contextmanager

@@ -20,9 +20,9 @@ from firstsight.encoders.backbone import DEFAULT
 from firstsight.encoders.embedding import embed
 from firstsight.encoders.folders import find_pictures
 from firstsight.errors import BadInput, UnknownName
-from firstsight.methods import ZeroShotClassifier, find_method
+from firstsight.methods import Method, ZeroShotClassifier, find_method, make_estimator
 from firstsight.models import PictureCounts, Provenance
-from firstsight.recognition.fitting import Method, checkpointed, finished, forget_place, make_estimator
+from firstsight.recognition.fitting import checkpointed, finished, forget_place
 from firstsight.recognition.inputs import is_feature_file
 from firstsight.recognition.recognizer import Recognizer
 from firstsight.terminal import logger

@@ -19,7 +19,7 @@ from firstsight.models import Provenance, add_classes, change, load_saved, remov
 from firstsight.models.class_table import as_labels
 from firstsight.recognition.answers import Answers, answer
 from firstsight.recognition.backbones import OwnBackbone
-from firstsight.recognition.candidates import Candidates, choose_classes
+from firstsight.recognition.class_choice import Candidates, choose_classes
 from firstsight.recognition.inputs import Rows, Show, as_list, is_feature_file, is_features, read_pictures, read_rows
 from firstsight.recognition.scoring import Score
 from firstsight.terminal import counted

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 
 from firstsight.errors import BadInput, CannotWrite, UnreadableFile
 from firstsight.files import remove_stale, write_atomically
-from firstsight.records.schema import SCHEMA, Key, Record, key_of
+from firstsight.records.record_schema import SCHEMA, Key, Record, key_of
 from firstsight.schemas import Schema, reason
 
 try:

@@ -9,7 +9,7 @@ from statistics import mean
 
 from firstsight.errors import BadInput
 from firstsight.records import read_records
-from firstsight.records.schema import Record
+from firstsight.records.record_schema import Record
 from firstsight.reporting.published_figures import dataset_order, paper_order
 from firstsight.reporting.report_settings import ReportSettings, read_settings
 

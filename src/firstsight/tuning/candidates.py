@@ -1,4 +1,4 @@
-"""Choosing parameters by what they scored on validation classes; `benchmark/trials.py` makes the scores."""
+"""Choosing parameters by what they scored on validation classes; `tuning/trials.py` makes the scores."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from firstsight.data import ZeroShotDataset
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.schemas import reason
-from firstsight.tuning.schema import ChoiceFile
+from firstsight.tuning.choice_schema import ChoiceFile
 
 # method → setting → {"parameters": …, "tuned": what the record says about them}
 Choices = dict[str, dict[str, dict[str, Any]]]

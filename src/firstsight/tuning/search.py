@@ -22,8 +22,8 @@ from firstsight.methods import ZeroShotClassifier, judge
 from firstsight.records import Record
 from firstsight.terminal import say
 from firstsight.tuning.candidates import FIGURE, Candidate, best_of, grid_candidates, search_optuna
+from firstsight.tuning.choice_schema import ChoiceFile
 from firstsight.tuning.choices import refuse_to_lose
-from firstsight.tuning.schema import ChoiceFile
 from firstsight.tuning.trials import Trials
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from firstsight.execution.entries import Entry
 from firstsight.execution.plan import make_plan
 from firstsight.execution.runner import Event
 from firstsight.execution.session import CHECKPOINTS, prepare, remove_if_empty
-from firstsight.records.schema import Cell, Key, Record, key_of
+from firstsight.records.record_schema import Cell, Key, Record, key_of
 from firstsight.records.storage import file_stem, read_records
 from firstsight.tuning.candidates import FIGURE, Candidate
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from firstsight.methods.parts.checkpoint import Checkpoint
+from firstsight.methods.parts.checkpoint import Checkpoint, CheckpointHeader
 from firstsight.methods.parts.tensors import make_generator
 from firstsight.methods.parts.two_branch import TwoBranch
 
@@ -73,18 +73,19 @@ class AlternatingTraining:
     def save(self, force: bool = False) -> None:
         if self.checkpoint:
             kept = {f"kept/{name}": value for name, value in self.kept.items()}
-            position = {"round": self.round, "iteration": self.iteration, "done": self.done}
-            self.checkpoint.save(
-                {**self.net.state(), **kept, "generator": self.generator.get_state()},
-                {**position, "history": self.history},
-                force,
-            )
+            tensors = {**self.net.state(), **kept, "generator": self.generator.get_state()}
+            names = ("round", "iteration", "done", "history")
+            self.checkpoint.save(tensors, {name: getattr(self, name) for name in names}, force)
 
-    def _resume(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+    def _resume(self, tensors: dict[str, Tensor], header: CheckpointHeader) -> None:
         self.net = TwoBranch({k.removeprefix("weights/"): v for k, v in tensors.items() if k.startswith("weights/")})
         self.net.start(self.settings["penalty"])
         self.net.restore_optimizers(tensors)
         self.generator.set_state(tensors["generator"].to(torch.uint8))
         self.kept = {k.removeprefix("kept/"): v for k, v in tensors.items() if k.startswith("kept/")}
-        self.round, self.iteration, self.done = (facts[k] for k in ("round", "iteration", "done"))
-        self.history = facts["history"]
+        self.round, self.iteration, self.done, self.history = (
+            header.round,
+            header.iteration,
+            header.done,
+            header.history,
+        )

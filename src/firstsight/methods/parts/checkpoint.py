@@ -7,15 +7,17 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from pydantic import Field, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from firstsight.errors import BadInput, StaleCheckpoint
 from firstsight.files import write_atomically
+from firstsight.schemas import Schema, reason
 
 
 def fingerprint(settings: dict[str, Any], *arrays: np.ndarray) -> str:
@@ -25,6 +27,23 @@ def fingerprint(settings: dict[str, Any], *arrays: np.ndarray) -> str:
         digest.update(f"{array.shape}{array.dtype}".encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
+
+
+class CheckpointHeader(Schema):
+    """What stands beside the arrays of a checkpoint."""
+
+    format: Literal[2] = Field(description="version of this list; 1 had no digest")
+    owner: str = Field(description="fingerprint of the fit: its settings and its data")
+    round: int = Field(description="the round that the fit was in")
+    iteration: int = Field(description="iterations done in this round")
+    done: int = Field(description="iterations done in all")
+    history: list[dict[str, int | float]] = Field(description="losses and seconds of every iteration")
+    digest: str = Field(description="BLAKE2b of everything else here and of all arrays")
+
+    def digest_with(self, tensors: dict[str, Tensor]) -> str:
+        """What `digest` must be."""
+        rest = {**self.model_dump(exclude={"digest"}), "arrays": sorted(tensors)}
+        return fingerprint(rest, *(tensors[name].detach().numpy() for name in sorted(tensors)))
 
 
 class Checkpoint:
@@ -38,34 +57,35 @@ class Checkpoint:
         self.every = _seconds() if every is None else every
         self._saved = time.monotonic()
 
-    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """Tensors and facts of the interrupted fit, None if there is none."""
+    def load(self) -> tuple[dict[str, Tensor], CheckpointHeader] | None:
+        """Arrays and header of the interrupted fit, None if there is none."""
         if not self.path.exists():
             return None
         try:
             with safe_open(self.path, framework="pt") as file:
-                about = file.metadata() or {}
+                header = CheckpointHeader.model_validate_json((file.metadata() or {}).get("header", "{}"))
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dictionary)
-            if about.get("digest") != _digest(tensors, about.get("facts", "")):
+            if header.digest != header.digest_with(tensors):
                 raise ValueError("its content does not match its digest: it is damaged")
-            facts = json.loads(about["facts"])
-        except (SafetensorError, OSError, ValueError) as error:
+        except Exception as error:  # safetensors and torch answer damage with many unrelated types
+            why = reason(error) if isinstance(error, ValidationError) else " ".join(str(error).split())
             raise StaleCheckpoint(
-                f"{self.path} is not a readable checkpoint ({error}); delete it to start this fit anew.", self.path
+                f"{self.path} is not a readable checkpoint ({why}); delete it to start this fit anew.", self.path
             ) from error
-        if facts.get("owner") != self.owner:
+        if header.owner != self.owner:
             raise StaleCheckpoint(
                 f"{self.path} is the checkpoint of a fit with other data or parameters; delete it to start anew, "
                 "or choose another place for this one.",
                 self.path,
             )
-        return tensors, facts
+        return tensors, header
 
-    def save(self, tensors: dict[str, Tensor], facts: dict[str, Any], force: bool = False) -> None:
+    def save(self, tensors: dict[str, Tensor], position: dict[str, Any], force: bool = False) -> None:
+        """`position` is the header but for what is the same in every fit: format, owner and digest."""
         if not force and time.monotonic() - self._saved < self.every:
             return
-        text = json.dumps({**facts, "owner": self.owner})
-        metadata = {"facts": text, "digest": _digest(tensors, text)}
+        header = CheckpointHeader(format=2, owner=self.owner, digest="", **position)
+        metadata = {"header": json.dumps({**header.model_dump(), "digest": header.digest_with(tensors)})}
 
         def write(path: Path) -> None:
             try:
@@ -85,8 +105,3 @@ def _seconds() -> float:
         raise BadInput(
             f"FIRSTSIGHT_CHECKPOINT_SECONDS must be a number of seconds, but is {text!r}; set it to one, or unset it."
         ) from None
-
-
-def _digest(tensors: dict[str, Tensor], facts: str) -> str:
-    """A single flipped bit would go on into the model and be noticed by nobody."""
-    return fingerprint({"facts": facts, "names": sorted(tensors)}, *(tensors[name].numpy() for name in sorted(tensors)))

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from firstsight.records.schema import Record, Round
+from firstsight.records.record_schema import Record, Round
 from firstsight.reporting.figures.figure_style import GRID, LINES, Picture, panels, quiet, slug
 from firstsight.reporting.recorded_results import SETTINGS, TITLES, Results
 

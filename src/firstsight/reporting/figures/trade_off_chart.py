@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from firstsight.records.schema import Record, SeenUnseen
+from firstsight.records.record_schema import Record, SeenUnseen
 from firstsight.reporting.figures.figure_style import COLOURS, FAINT, INK, PAPER, Picture, quiet, short, slug
 from firstsight.reporting.recorded_results import Results
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from statistics import mean, stdev
 from typing import Any
 
-from firstsight.records.schema import Record
+from firstsight.records.record_schema import Record
 from firstsight.reporting.published_figures import published
 from firstsight.reporting.recorded_results import SETTINGS, TITLES, Results, setting_of
 from firstsight.reporting.tables.table import Cell, Column, Row, Table, signed, spread, words

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firstsight.records.schema import Record, Touched
+from firstsight.records.record_schema import Record, Touched
 from firstsight.reporting.recorded_results import Results
 from firstsight.reporting.tables.table import Cell, Column, Row, Table, words
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from firstsight.records.schema import Record
+from firstsight.records.record_schema import Record
 from firstsight.reporting.recorded_results import Results
 from firstsight.reporting.tables.table import Cell, Column, Row, Table, spread, words
 

@@ -7,7 +7,7 @@ import pytest
 
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.models import Provenance, save
-from firstsight.models.schema import ModelFile, digest_of, model_file_documentation, read_model_file
+from firstsight.models.model_schema import ModelFile, digest_of, model_file_documentation, read_model_file
 
 ROOT = Path(__file__).resolve().parents[2]
 
