@@ -149,7 +149,11 @@ def hunt_crashes(stage: Stage, wanted: int | None) -> None:
 
 
 def hunt_errors(stage: Stage, wanted: int | None) -> None:
-    points = [(at, error) for error in ERRORS for at in spread(count_operations(stage, error), wanted)]
+    places = spread(count_operations(stage, errno.EIO), wanted)
+    if stage.operation.name in LONGER:  # every place once, the errors in turn
+        points = [(at, ERRORS[at % 3]) for at in places]
+    else:
+        points = [(at, error) for error in ERRORS for at in places]
     report(f"errors in {stage.operation.name}", run_in_children(lambda one: fail(stage, *one), points), points)
 
 
