@@ -209,11 +209,14 @@ def test_a_checkpoint_of_another_fit_or_none_at_all_is_stale(task, tmp_path):
 # Numbers that cannot be computed with -------------------------------------------------------------------------
 
 
-def test_scores_that_are_not_finite_are_refused_and_the_model_stays(named, task):
-    before = named.decision_function(task.X)
-    with pytest.raises(BadInput, match=r"ESZSL cannot compute with these numbers, which reach 1.*e\+30\d.*usual scale"):
-        named.predict(np.abs(task.X[:2]) * 1e306, classes=task.table * 1e10)
-    np.testing.assert_array_equal(named.decision_function(task.X), before)
+def test_scores_that_are_not_finite_are_refused_and_the_model_stays(task):
+    model = DeepEmbedding(iterations=5, random_state=0, separation=1e4).fit(task.X, task.y, task.table)
+    before = model.decision_function(task.X)
+    expected = r"DeepEmbedding cannot compute with these numbers, which reach 1e\+30: .* usual scale"
+    for ask in (model.predict, model.decision_function):
+        with pytest.raises(BadInput, match=expected):
+            ask(np.full((2, task.X.shape[1]), 1e30))
+    np.testing.assert_array_equal(model.decision_function(task.X), before)
 
 
 def test_a_fit_that_is_not_finite_is_refused_and_the_estimator_stays_as_it_was(task):
