@@ -46,9 +46,9 @@ class Stage:
 
 
 @pytest.fixture
-def stage(operations, tmp_path, request) -> Stage:
+def stage(operations, in_memory, request) -> Stage:
     operation = operations[request.param]
-    template, place = tmp_path / "template", tmp_path / "place"
+    template, place = in_memory / "template", in_memory / "place"
     template.mkdir()
     operation.before(template)
     made = Stage(operation, template, fresh(place, template), listing(template), None, [], None)
