@@ -86,7 +86,7 @@ def test_what_was_not_published_has_no_figure():
 def test_the_names_of_the_methods_are_those_of_the_command_line():
     from firstsight.methods import all_methods
 
-    assert {method for _, method, _ in published_figures()} == set(all_methods())
+    assert {method for _, method, _ in published_figures()} <= set(all_methods())  # ours are not in the paper
 
 
 def test_case_does_not_matter_and_order_is_the_papers():
