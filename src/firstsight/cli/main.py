@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -34,7 +35,7 @@ class Interrupted(Exception):
 
 
 class Commands(TyperGroup):
-    def invoke(self, ctx):
+    def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -102,7 +103,7 @@ def main() -> None:
         warnings.formatwarning = of_python
 
 
-def _warning(message: Warning | str, category, filename, lineno, line=None) -> str:
+def _warning(message: Warning | str, *_: Any, **__: Any) -> str:
     # A person need not know the line of code that has something to say.
     return f"warning: {' '.join(str(message).split())}\n"
 

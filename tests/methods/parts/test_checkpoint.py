@@ -31,7 +31,7 @@ def test_a_checkpoint_comes_back_as_it_was(written):
 
 def test_no_fit_goes_on_from_a_checkpoint_with_a_byte_changed(written):
     whole, before = written.read_bytes(), _loaded(written)
-    refused = 0
+    refused = []
     for place in range(len(whole)):
         damaged = bytearray(whole)
         damaged[place] ^= 1
@@ -39,10 +39,9 @@ def test_no_fit_goes_on_from_a_checkpoint_with_a_byte_changed(written):
         try:
             assert _loaded(written) == before, f"byte {place}"
         except StaleCheckpoint as error:
-            refused += 1
-            assert "\n" not in str(error)
-            assert error.path == written
-    assert refused > 0.9 * len(whole)
+            refused.append(str(error))
+    assert len(refused) > 0.9 * len(whole)
+    assert not [message for message in refused if "\n" in message or str(written) not in message]
 
 
 @pytest.mark.parametrize("length", [0, 7, 100, -1])
