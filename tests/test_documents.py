@@ -169,3 +169,18 @@ def test_docstring_examples_give_what_they_say(name):
         runner.run(test, out=report.append)
     assert not runner.failures, "".join(report)
     assert runner.tries, f"{name} has examples that doctest does not find"
+
+
+def _steps_of_the_walk():
+    """Every function that docs/walk.md names beside its file, with that file."""
+    text = (ROOT / "docs" / "walk.md").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if (file := re.search(r"\s{2,}([a-z_]+/[a-z_/]+\.py)", line)) is not None:
+            for name in re.findall(r"[A-Za-z_.]+", re.sub(r"\(.*?\)", "", line[: file.start()].split(", block")[0])):
+                yield name.rpartition(".")[2], file[1]
+
+
+@pytest.mark.parametrize(("name", "file"), list(_steps_of_the_walk()))
+def test_every_step_of_the_walk_is_where_it_says(name, file):
+    code = (ROOT / "src" / "firstsight" / file).read_text(encoding="utf-8")
+    assert re.search(rf"\b{name}\b", code), f"{name} is not in {file}"

@@ -33,10 +33,15 @@ def filled(text: str, home: str) -> str:
 
     def lines(match: re.Match[str]) -> str:
         begin, indent = match[0].split("\n", 1)[0], match[1]
-        names = [f"{indent}from {home}.{stem} import {name} as {name}" for stem, name in methods().items()]
+        names = [_line(indent, f"{home}.{stem}", f"{name} as {name}") for stem, name in methods().items()]
         return "\n".join([begin, *names, f"{indent}# methods: end"])
 
     return REGION.sub(lines, text)
+
+
+def _line(indent: str, module: str, names: str) -> str:
+    line = f"{indent}from {module} import {names}"
+    return line if len(line) <= 120 else f"{indent}from {module} import (\n{indent}    {names},\n{indent})"
 
 
 def main() -> int:

@@ -28,6 +28,7 @@ from .methods import find_method as find_method
 from .methods.ale import ALE as ALE
 from .methods.cmt import CMT as CMT
 from .methods.conse import ConSE as ConSE
+from .methods.cosine import Cosine as Cosine
 from .methods.dap import DAP as DAP
 from .methods.deep_embedding import DeepEmbedding as DeepEmbedding
 from .methods.dem import DEM as DEM
@@ -35,6 +36,7 @@ from .methods.devise import DeViSE as DeViSE
 from .methods.eszsl import ESZSL as ESZSL
 from .methods.gfzsl import GFZSL as GFZSL
 from .methods.iap import IAP as IAP
+from .methods.kernel_prototypes import KernelPrototypes as KernelPrototypes
 from .methods.latem import LatEm as LatEm
 from .methods.psr import PSR as PSR
 from .methods.qfsl import QFSL as QFSL
@@ -44,6 +46,7 @@ from .methods.sje import SJE as SJE
 from .methods.sse import SSE as SSE
 from .methods.sync import SynC as SynC
 from .methods.transductive_deep_embedding import TransductiveDeepEmbedding as TransductiveDeepEmbedding
+from .methods.transductive_kernel_prototypes import TransductiveKernelPrototypes as TransductiveKernelPrototypes
 # methods: end
 
 from .models import add_classes as add_classes

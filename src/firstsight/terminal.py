@@ -6,18 +6,48 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import rich.console
 
 logger = logging.getLogger("firstsight")
+# Characters that move the cursor, clear the screen or turn the text round: all but the end of a line and the tab.
+_CONTROLS = [*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_VISIBLE = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _CONTROLS}
+
+
+def visible(text: str) -> str:
+    """Text from outside as it may go to a screen: control characters are shown, not obeyed.
+
+    >>> print(visible("red \x1b[31mherring"))
+    red \\x1b[31mherring
+    """
+    return text.translate(_VISIBLE)
+
+
+def screen(**options: Any) -> rich.console.Console:
+    """Where a command prints: rich's console, for which names are text and never control sequences."""
+    from rich.console import Console
+    from rich.text import Text
+
+    class Safe(Console):
+        def render_str(self, text: str, **more: Any) -> Text:
+            return super().render_str(visible(text), **more)
+
+    return Safe(**{"soft_wrap": True, "highlight": False, "markup": False, **options})
+
+
+def write_out(text: str) -> None:
+    """A command's output, unchanged for a file or another program; a screen is shown control characters."""
+    sys.stdout.write(visible(text) if sys.stdout.isatty() else text)
 
 
 class _ToStderr(logging.Handler):
     """One plain line per message on whatever stderr is at that moment."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        from rich.console import Console
-
-        console = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
-        console.print(self.format(record))
+        screen(stderr=True).print(self.format(record))
 
 
 @contextmanager
@@ -61,12 +91,13 @@ def progress(description: str, total: int, enabled: bool = True) -> Iterator[Cal
     if not enabled or logger.level == logging.WARNING or not sys.stderr.isatty():
         yield lambda done, note: None
         return
-    from rich.console import Console
     from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     note = TextColumn("{task.fields[note]}", markup=False)
-    with Progress(*columns, TimeRemainingColumn(), note, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(escape(description), total=total, note="")
-        yield lambda done, note: bar.update(task, completed=done, note=note)
+    with Progress(
+        *columns, TimeRemainingColumn(), note, console=screen(stderr=True, markup=True), transient=True
+    ) as bar:
+        task = bar.add_task(escape(visible(description)), total=total, note="")
+        yield lambda done, note: bar.update(task, completed=done, note=visible(note))

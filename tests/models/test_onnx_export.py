@@ -9,7 +9,7 @@ import pytest
 from firstsight.calibration import calibrate
 from firstsight.errors import BadInput
 from firstsight.evaluation import fit_on
-from firstsight.methods import CMT, ESZSL, GFZSL, SAE, SSE, all_methods
+from firstsight.methods import CMT, ESZSL, GFZSL, SAE, SSE, Cosine, all_methods
 from firstsight.models.onnx_export import export_onnx, exportable
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -30,7 +30,7 @@ def _agree(model, path, X, table):
 
 
 @pytest.mark.parametrize("scaling", ["default", "standard", "unit"])
-@pytest.mark.parametrize("word", exportable())
+@pytest.mark.parametrize("word", [word for word in exportable() if not all_methods()[word].shared_space])
 def test_onnx_runtime_gives_the_same_scores_for_known_and_for_new_classes(word, scaling, small, tmp_path):
     cls = all_methods()[word]
     more = {} if scaling == "default" else {"feature_scaling": scaling, "attribute_scaling": scaling}
@@ -82,6 +82,13 @@ def test_confidence_without_a_calibration_is_refused_and_no_file_is_written(eszs
     with pytest.raises(BadInput, match="This ESZSL has not been calibrated"):
         export_onnx(eszsl, tmp_path / "model.onnx", confidence=True)
     assert not list(tmp_path.iterdir())
+
+
+def test_cosine_is_exported_for_rows_and_descriptions_of_one_space(tmp_path):
+    A = np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32)
+    model = Cosine().fit(A[:2], [0, 1], A)
+    export_onnx(model, tmp_path / "model.onnx")
+    np.testing.assert_allclose(_run(tmp_path / "model.onnx", A + 1, A), model.decision_function(A + 1), atol=1e-6)
 
 
 def test_a_description_or_row_of_zeros_has_a_score_too(small, tmp_path):

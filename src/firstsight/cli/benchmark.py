@@ -148,12 +148,11 @@ def read_values(words: str | None, study: Study) -> list[float] | None:
 def _make_maps(
     datasets: list[ZeroShotDataset], out: Path, tuned: Path | None, given: dict[str, dict[str, Any]]
 ) -> None:
-    from rich.console import Console
-
     from firstsight.benchmarking.comparison import choices_for
     from firstsight.benchmarking.map_study import is_current, make_map, map_file
+    from firstsight.terminal import screen
 
-    console = Console(soft_wrap=True, highlight=False, markup=False)
+    console = screen()
     choices = choices_for(tuned, datasets)
     for dataset in datasets:
         path = map_file(out, dataset.name)

@@ -6,7 +6,7 @@ import threading
 import time
 from pathlib import Path
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -18,7 +18,7 @@ from firstsight.execution.plan import Job, in_words
 from firstsight.execution.runner import Event
 from firstsight.execution.session import Session
 from firstsight.records.record_schema import Key, Record, key_of
-from firstsight.terminal import say
+from firstsight.terminal import say, screen
 
 EVERY = 60.0  # seconds between two signs of life where nobody watches
 
@@ -27,7 +27,7 @@ class Display:
     """Follows a session; `show` is told of every job that begins or ends."""
 
     def __init__(self, plans: dict[str, list[Job]], session: Session, out: Path):
-        self.console = Console(soft_wrap=True, highlight=False, markup=False)
+        self.console = screen()
         self.plans, self.out = plans, out
         cells = {key_of(cell) for jobs in plans.values() for job in jobs for cell in job.cells()}
         self.total = len(cells)

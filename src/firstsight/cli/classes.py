@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from firstsight.terminal import counted, say
+from firstsight.terminal import counted, say, write_out
 
 app = typer.Typer(no_args_is_help=True)
 Model = Annotated[Path, typer.Argument(help="A model folder.")]
@@ -35,7 +34,7 @@ def list_classes(
         text = writer.dumps({"attributes": names, "classes": entries}, ensure_ascii=False, indent=1) + "\n"
     else:
         text = csv_of(table.assign(seen=table["seen"].map({True: "yes", False: "no"})))
-    sys.stdout.write(text)
+    write_out(text)
 
 
 @app.command("add")

@@ -24,13 +24,13 @@ def check(path: Data, features: Features = None) -> None:
 
     The exit code is 1 if there is an error.
     """
-    from rich.console import Console
     from rich.markup import escape
 
     from firstsight.data import audit
+    from firstsight.terminal import screen
 
     report = audit(path, features)
-    console = Console(soft_wrap=True, highlight=False)
+    console = screen(markup=True)
     console.print(f"[bold]{escape(report.name)}[/]")
     width = max(map(len, report.sizes))
     for what, number in report.sizes.items():

@@ -33,15 +33,15 @@ def demo(
 ) -> None:
     """Learn 133 accented letters, then name 40 others that were never shown: both of the paper's methods."""
     import numpy as np
-    from rich.console import Console
 
     from firstsight.cli.options import write_json
     from firstsight.data import load_dataset
     from firstsight.evaluation import evaluate, percent
     from firstsight.files import write_atomically
     from firstsight.methods import find_method
+    from firstsight.terminal import screen
 
-    console = Console(highlight=False, markup=False)
+    console = screen(soft_wrap=False)
     data = load_dataset("glyphs")
     console.print(
         f"glyphs: {len(data.features):,} pictures of {len(data.class_names)} accented letters. Training sees "

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import warnings
 from typing import Any
 
 import typer
-from rich.console import Console
 from typer.core import TyperGroup
 
 from firstsight.cli import (
@@ -27,7 +28,7 @@ from firstsight.cli import (
     tune,
 )
 from firstsight.errors import FirstsightError
-from firstsight.terminal import set_volume, shown_on_screen
+from firstsight.terminal import screen, set_volume, shown_on_screen, visible
 
 
 class Interrupted(Exception):
@@ -86,7 +87,10 @@ def main() -> None:
     warnings.formatwarning = _warning
     try:
         with shown_on_screen():
-            app()
+            try:
+                app()
+            finally:
+                sys.stdout.flush()  # what a full disk refuses is told below, not by the interpreter at its end
     except FirstsightError as error:
         _say(str(error))
         sys.exit(2)
@@ -99,17 +103,30 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output has left: `firstsight … | head`
         sys.stderr.close()
         sys.exit(1)
+    except OSError as error:  # of the system: a full disk behind the output, a folder that may not be searched
+        if error.errno is None:
+            raise
+        _say(_of_the_system(error))
+        sys.exit(2)
     finally:
         warnings.formatwarning = of_python
 
 
+def _of_the_system(error: OSError) -> str:
+    if error.filename is not None:
+        return f"{error.filename} cannot be used ({error.strerror}); check the path, and the rights of its folders."
+    with contextlib.suppress(OSError, ValueError):  # what is still to be written would be tried again at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return f"Could not write the output ({error.strerror}); free some space, or send it elsewhere."
+
+
 def _warning(message: Warning | str, *_: Any, **__: Any) -> str:
     # A person need not know the line of code that has something to say.
-    return f"warning: {' '.join(str(message).split())}\n"
+    return f"warning: {visible(' '.join(str(message).split()))}\n"
 
 
 def _say(message: str) -> None:
-    Console(stderr=True, soft_wrap=True, highlight=False).print(f"[bold red]error:[/] {_plain(message)}")
+    screen(stderr=True, markup=True).print(f"[bold red]error:[/] {_plain(message)}")
 
 
 def _plain(message: str) -> str:

@@ -45,9 +45,9 @@ def _about(word: str) -> dict[str, Any]:
 
 
 def _show_all(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
+    from firstsight.terminal import screen
 
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = screen()
     columns = ("name", "space", "kind")  # whole on any screen; the reference gets what is left
     widths = [2 + max(len(row[column]) for row in rows) for column in columns]
     room = max(console.width - sum(widths), 20)
@@ -68,10 +68,10 @@ def _show_all(rows: list[dict[str, Any]]) -> None:
 def _show_one(row: dict[str, Any]) -> None:
     import inspect
 
-    from rich.console import Console
     from rich.table import Table
 
     from firstsight.methods import all_methods
+    from firstsight.terminal import screen
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("parameter", "default", "`firstsight tune` tries"):
@@ -80,7 +80,7 @@ def _show_one(row: dict[str, Any]) -> None:
         values = row["grid"].get(parameter, [])
         tried = ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
         table.add_row(parameter, repr(default), tried)
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = screen()
     text = inspect.getdoc(all_methods()[row["name"]]) or ""
     console.print(f"{row['name']}: {row['reference']}\n")
     console.print(text.split("\nExamples\n")[0].rstrip() + "\n")

@@ -74,8 +74,10 @@ def _value(text: str) -> Any:
         return words[text.lower()]
     try:
         value = ast.literal_eval(text)
-    except (ValueError, SyntaxError, TypeError):
+        if isinstance(value, int | float) and not math.isfinite(value):
+            raise OverflowError
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return text
-    if isinstance(value, float) and not math.isfinite(value):
-        raise BadInput(f"{text} is not a finite number.")
+    except OverflowError:  # a whole number of hundreds of digits, too
+        raise BadInput(f"{text[:40]} is not a finite number, or too large for one; give a smaller one.") from None
     return value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firstsight.errors import BadInput
-from firstsight.terminal import say
+from firstsight.terminal import say, write_out
 
 if TYPE_CHECKING:
     from firstsight.recognition import Answers
@@ -129,7 +128,7 @@ def _write(answers: Answers, csv: Path | None, json: Path | None, ranked: bool) 
     if csv is not None:
         write_atomically(csv, text)
     elif json is None:
-        sys.stdout.write(text)
+        write_out(text)
 
 
 def _as_csv(answers: Answers, ranked: bool) -> str:

@@ -149,9 +149,9 @@ def _save_model(choice: Choice, out: Path) -> None:
 
 
 def _console() -> Console:
-    from rich.console import Console
+    from firstsight.terminal import screen
 
-    return Console(soft_wrap=True, highlight=False, markup=False)
+    return screen()
 
 
 def read_grid(words: list[str] | None, fixed: dict[str, Any]) -> dict[str, list[Any]] | None:

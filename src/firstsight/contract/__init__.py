@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from firstsight.contract import bad_input, construction, fit_checks, score_checks
+from firstsight.contract import bad_input, construction, extremes, fit_checks, score_checks
 from firstsight.contract.exemptions import exemptions
 from firstsight.contract.trial import Trial
 from firstsight.methods import ZeroShotClassifier
@@ -32,7 +32,7 @@ def _checks_of(module: ModuleType) -> dict[str, Callable[[Trial], None]]:
 # Every function named check_… in these modules, in the order of the files.
 CHECKS = {
     name: check
-    for module in (construction, fit_checks, score_checks, bad_input)
+    for module in (construction, fit_checks, score_checks, bad_input, extremes)
     for name, check in _checks_of(module).items()
 }
 

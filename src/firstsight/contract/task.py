@@ -34,8 +34,10 @@ class Task:
         return np.concatenate([self.X_seen, self.X_unseen])
 
 
-def make_task(seed: int = 1) -> Task:
+def make_task(seed: int = 1, shared_space: bool = False) -> Task:
     """Features are a noisy, rectified linear image of the descriptions: as a deep network's, never negative.
+
+    With `shared_space`, that image itself is what describes a class: rows and descriptions are vectors of one space.
 
     Descriptions are nearly binary and any two differ in two attributes at least, so that methods which reduce
     them to yes and no, and methods which mix seen classes, both have a chance.
@@ -50,9 +52,10 @@ def make_task(seed: int = 1) -> Task:
             break
     A = 0.8 * np.array(patterns) + 0.2 * rng.uniform(size=(SEEN + UNSEEN, ATTRIBUTES))
     centres = 0.5 + 0.5 * (A - A.mean(axis=0)) @ rng.normal(size=(ATTRIBUTES, FEATURES))
+    described = centres if shared_space else A
     # Neither the order of names nor that of the table tells seen from unseen.
     names = np.array([f"kind_{i:02d}" for i in rng.permutation(SEEN + UNSEEN)])
-    table = pd.DataFrame(A, index=names, columns=[f"attribute {m}" for m in range(ATTRIBUTES)])
+    table = pd.DataFrame(described, index=names, columns=[f"attribute {m}" for m in range(described.shape[1])])
     table = table.iloc[rng.permutation(SEEN + UNSEEN)]
 
     def draw(classes: range, rows: int) -> tuple[np.ndarray, np.ndarray]:

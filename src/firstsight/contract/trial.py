@@ -38,7 +38,7 @@ class Trial:
 
     @cached_property
     def task(self) -> Task:
-        return make_task()
+        return make_task(shared_space=bool(getattr(self.cls, "shared_space", False)))
 
     def new(self, **changes: Any) -> Any:
         """An estimator that has not been fitted; its randomness is fixed."""

@@ -87,15 +87,17 @@ def numbers(path: Path, table: pd.DataFrame) -> np.ndarray:
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
-    import pandas as pd
     import pyarrow.parquet
 
     size = pyarrow.parquet.read_metadata(path)
     Allowance(path).take(
         8 * size.num_rows * size.num_columns, "The table"
     )  # a run of equal values costs the file nothing
-    table = pd.read_parquet(path)
-    return table.reset_index() if table.index.name else table  # a frame saved with its index
+    found = pyarrow.parquet.read_table(path)
+    found.validate(full=True)  # text that is none would be found out much later
+    table = found.to_pandas()
+    found: pd.DataFrame = table.reset_index() if table.index.name else table  # a frame saved with its index
+    return found
 
 
 def _read_csv(path: Path, text_columns: set[str], or_first: bool) -> pd.DataFrame:

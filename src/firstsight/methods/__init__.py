@@ -114,6 +114,7 @@ if TYPE_CHECKING:
     from firstsight.methods.ale import ALE as ALE
     from firstsight.methods.cmt import CMT as CMT
     from firstsight.methods.conse import ConSE as ConSE
+    from firstsight.methods.cosine import Cosine as Cosine
     from firstsight.methods.dap import DAP as DAP
     from firstsight.methods.deep_embedding import DeepEmbedding as DeepEmbedding
     from firstsight.methods.dem import DEM as DEM
@@ -121,6 +122,7 @@ if TYPE_CHECKING:
     from firstsight.methods.eszsl import ESZSL as ESZSL
     from firstsight.methods.gfzsl import GFZSL as GFZSL
     from firstsight.methods.iap import IAP as IAP
+    from firstsight.methods.kernel_prototypes import KernelPrototypes as KernelPrototypes
     from firstsight.methods.latem import LatEm as LatEm
     from firstsight.methods.psr import PSR as PSR
     from firstsight.methods.qfsl import QFSL as QFSL
@@ -130,6 +132,9 @@ if TYPE_CHECKING:
     from firstsight.methods.sse import SSE as SSE
     from firstsight.methods.sync import SynC as SynC
     from firstsight.methods.transductive_deep_embedding import TransductiveDeepEmbedding as TransductiveDeepEmbedding
+    from firstsight.methods.transductive_kernel_prototypes import (
+        TransductiveKernelPrototypes as TransductiveKernelPrototypes,
+    )
     # methods: end
 else:
     # `from firstsight.methods import ESZSL` without a second list of names; other packages import from here, too, so

@@ -85,6 +85,7 @@ class ZeroShotClassifier(_ScikitLearn):
 
     space: ClassVar[str] = ""  # "semantic", "visual" or "latent": where samples and classes meet
     transductive: ClassVar[bool] = False
+    shared_space: ClassVar[bool] = False  # rows and descriptions must be vectors of one space, as CLIP makes them
     extra_supervision: ClassVar[str] = ""  # what a fit is told beyond seen labels and descriptions
     reference: ClassVar[str] = ""
     grid: ClassVar[dict[str, list[Any]]] = {}  # a small grid for tuning on validation classes
@@ -134,11 +135,11 @@ class ZeroShotClassifier(_ScikitLearn):
     def diagnostics_(self) -> dict[str, Any]:
         """What a fit has to tell of itself, as plain values.
 
-        "collapsed" (bool) always, "history" and "rounds" (lists) where a method has them: what it stored as
-        `collapsed_`, `history_` and `rounds_`.
+        "collapsed" (bool) always; "history" and "rounds" (lists) and "search" (what a fit tried and chose by itself)
+        where a method has them: what it stored as `collapsed_`, `history_`, `rounds_` and `search_`.
         """
         check_is_fitted(self)
-        told = {name: vars(self)[f"{name}_"] for name in ("history", "rounds") if f"{name}_" in vars(self)}
+        told = {name: vars(self)[f"{name}_"] for name in ("history", "rounds", "search") if f"{name}_" in vars(self)}
         return {"collapsed": getattr(self, "collapsed_", False), **told}
 
     def fit(self, X: ArrayLike, y: ArrayLike, descriptions: Descriptions | None = None) -> Self:
@@ -255,7 +256,12 @@ class ZeroShotClassifier(_ScikitLearn):
         """`_fit` with these arrays, in this order; observers of the fit are told."""
         for observer in observers():
             observer.handed_on(arrays)
-        self._fit(*arrays.values())
+        with self._numbers_in_range(*arrays.values()):
+            self._fit(*arrays.values())
+            for name, value in vars(self).items():
+                for array in value.values() if isinstance(value, dict) else [value]:
+                    if name.endswith("_") and isinstance(array, np.ndarray) and array.dtype.kind == "f":
+                        _require_finite(array)
 
     def _prepare(
         self, X: Any, y: Any, descriptions: Descriptions | None
@@ -306,6 +312,24 @@ class ZeroShotClassifier(_ScikitLearn):
             observer.prepared(S, U)
         return self._scale_features(X), codes, S, U
 
+    @contextmanager
+    def _numbers_in_range(self, *arrays: np.ndarray) -> Iterator[None]:
+        """Numbers whose products are no longer finite are refused here, once, instead of answered with NaN."""
+        try:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # which is looked for at the end
+                yield
+        except BadInput:
+            raise
+        except (ValueError, RuntimeError, ArithmeticError) as error:  # of NumPy, SciPy, scikit-learn and torch
+            sizes = [np.abs(array).max() for array in arrays if array.size and array.dtype.kind == "f"]
+            if not isinstance(error, _OutOfRange) and all(1e-15 < size < 1e15 for size in sizes):
+                raise
+            raise BadInput(
+                f"{type(self).__name__} cannot compute with these numbers, which reach {max(sizes):.3g}: something is "
+                "no longer finite on the way. Bring features and descriptions to a usual scale, for example with "
+                "feature_scaling='standard' (attribute_scaling='standard')."
+            ) from error
+
     def _scale_features(self, X: np.ndarray) -> np.ndarray:
         return scale(self.feature_scaling, self.feature_scaler_, X)
 
@@ -339,13 +363,17 @@ class ZeroShotClassifier(_ScikitLearn):
     ) -> tuple[np.ndarray, np.ndarray, Iterator[tuple[slice, np.ndarray]]]:
         X = self._check_rows(X)
         labels, A, seen = self._candidates(classes)
-        E = self._embed_classes(scale(self.attribute_scaling, self.attribute_scaler_, A))
+        with self._numbers_in_range(A):
+            E = self._embed_classes(scale(self.attribute_scaling, self.attribute_scaler_, A))
         step = max(64, BLOCK_BYTES // (X.itemsize * (X.shape[1] + len(labels))))
 
         def blocks() -> Iterator[tuple[slice, np.ndarray]]:
             for start in range(0, len(X), step):
                 rows = slice(start, start + step)
-                yield rows, self._scores(self._scale_features(X[rows]), E, seen)
+                with self._numbers_in_range(X[rows], A):
+                    scores = self._scores(self._scale_features(X[rows]), E, seen)
+                    _require_finite(scores.astype(X.dtype, copy=False))  # as `decision_function` tells them
+                yield rows, scores
 
         return X, labels, blocks()
 
@@ -474,6 +502,16 @@ def _other_attributes(columns: list[str], names: list[str]) -> str:
 
 def _some(names: list[str]) -> str:
     return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+class _OutOfRange(ArithmeticError):
+    """Something that was computed is NaN or infinite."""
+
+
+def _require_finite(values: np.ndarray) -> None:
+    """One sum tells; only a sum that overflows needs a second look."""
+    if not np.isfinite(values.sum()) and not np.isfinite(values).all():
+        raise _OutOfRange
 
 
 def _check_finite(values: np.ndarray, name: str) -> None:

@@ -41,6 +41,8 @@ def resolve_place(folder: Path) -> Path:
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Alone with a folder, among all who ask this way; a folder that does not exist yet needs no lock."""
+    if not folder.exists():
+        _bring_back(folder)
     handle: int | None = None
     try:
         while folder.is_dir():
@@ -147,7 +149,24 @@ def _take_place(scratch: Path, folder: Path) -> None:
             (old / folder.name).rename(folder)
         raise
     finally:
-        shutil.rmtree(old, ignore_errors=True)
+        if folder.exists():  # else the only model is in there
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _bring_back(folder: Path) -> None:
+    """Put in place again what a process that ended between the two steps has left under a hidden name."""
+    for left in folder.parent.glob(_old_name(escape(folder.name), "*")):
+        handle = _open_locked(left / folder.name)  # waits for a writer who is still at it
+        try:
+            if handle is not None and not folder.exists():
+                (left / folder.name).rename(folder)
+        except OSError as error:
+            raise CannotWrite(
+                f"{folder} was being replaced when a process ended, and {left / folder.name} cannot be put back "
+                f"({error.strerror}); move it there."
+            ) from error
+        finally:
+            _close(handle)
 
 
 def _old_name(name: str, end: str) -> str:

@@ -192,6 +192,9 @@ def _rebuild(
 
 def _check_shapes(model: ZeroShotClassifier) -> None:
     """One description, one code and one name per class, and one name per attribute."""
+    for name in ("n_features_in_", "described_", "feature_scaler_", "attribute_scaler_"):
+        if not hasattr(model, name):
+            raise ValueError(f"{name} is missing")
     (rows, width), n = model.descriptions_.shape, len(model.classes_)
     if model.classes_.ndim != 1 or model.classes_.dtype.kind not in "iuU" or (rows, *model.seen_code_.shape) != (n, n):
         raise ValueError(f"{n} classes_, {rows} descriptions_ and {len(model.seen_code_)} seen_code_ do not match")

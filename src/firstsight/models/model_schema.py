@@ -64,11 +64,9 @@ def read_model_file(data: bytes, folder: Path) -> ModelFile:
                 f"{folder} was written by firstsight {str(about.get('firstsight'))[:20]}, which is newer than this "
                 "one; upgrade to read it."
             )
-        if form == 1:
-            about = _from_first_format(about)
-        elif about.get("digest") != digest_of(about):
+        if (form != 1 or "digest" in about) and about.get("digest") != digest_of(about):
             raise ValueError("its content does not match its digest: it was changed by hand or damaged")
-        return ModelFile.model_validate(about)
+        return ModelFile.model_validate(_from_first_format(about) if form == 1 else about)
     except BadInput:
         raise
     except ValidationError as error:

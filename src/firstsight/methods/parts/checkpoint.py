@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from firstsight.errors import StaleCheckpoint
+from firstsight.errors import BadInput, StaleCheckpoint
 from firstsight.files import write_atomically
 from firstsight.schemas import Schema, reason
 
@@ -54,7 +54,7 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str], owner: str, every: float | None = None):
         self.path, self.owner = Path(path), owner
-        self.every = float(os.environ.get("FIRSTSIGHT_CHECKPOINT_SECONDS", 10)) if every is None else every
+        self.every = _seconds() if every is None else every
         self._saved = time.monotonic()
 
     def load(self) -> tuple[dict[str, Tensor], CheckpointHeader] | None:
@@ -95,3 +95,13 @@ class Checkpoint:
 
         write_atomically(self.path, write)
         self._saved = time.monotonic()
+
+
+def _seconds() -> float:
+    text = os.environ.get("FIRSTSIGHT_CHECKPOINT_SECONDS", "10")
+    try:
+        return float(text)
+    except ValueError:
+        raise BadInput(
+            f"FIRSTSIGHT_CHECKPOINT_SECONDS must be a number of seconds, but is {text!r}; set it to one, or unset it."
+        ) from None

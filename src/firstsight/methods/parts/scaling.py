@@ -23,6 +23,12 @@ def scale(kind: str | None, fitted: dict[str, Any], values: np.ndarray) -> np.nd
     """`values` scaled; the very same array when there is nothing to do."""
     if kind == "unit":
         norms = np.linalg.norm(values, axis=1, keepdims=True)
+        odd = np.flatnonzero(~(np.isfinite(norms[:, 0]) & (norms[:, 0] > 0)))
+        if len(odd) and values[odd].any():  # squares too large or too small for the type: as shares of the largest
+            largest = np.abs(values[odd]).max(axis=1, keepdims=True)
+            values = values.copy()
+            values[odd] /= np.where(largest > 0, largest, 1.0)
+            norms[odd] = np.linalg.norm(values[odd], axis=1, keepdims=True)
         return values / np.where(norms > 0, norms, 1.0).astype(values.dtype)
     if kind == "standard":
         return (values - fitted["offset"]) / fitted["spread"]

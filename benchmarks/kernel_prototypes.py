@@ -1,0 +1,126 @@
+"""T1, ts, tr, H and CPU seconds of the kernel prototypes on the data sets given as arguments.
+
+    python benchmarks/kernel_prototypes.py CUB_FOLDER glyphs              # search included, and with fixed parameters
+    python benchmarks/kernel_prototypes.py --validation 3 CUB_FOLDER      # on folds of the training classes alone
+    python benchmarks/kernel_prototypes.py --robust CUB_FOLDER            # pools that are small or lack classes
+
+Everything is deterministic. Development looks at `--validation` only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+
+from firstsight import load_dataset
+from firstsight.evaluation.metrics import harmonic_mean, mean_class_accuracy
+from firstsight.evaluation.trade_off import trade_off
+from firstsight.methods import KernelPrototypes, TransductiveKernelPrototypes
+
+POOLS = ("all", "30 %", "10 %", "a third absent", "half rare")
+
+
+def figures(model, dataset, setting: str) -> dict[str, float]:
+    """T1 ("zsl") or ts, tr, H and AUSUC ("gzsl") in percent."""
+    (X, y), (X_seen, y_seen) = dataset.part("test_unseen"), dataset.part("test_seen")
+    unseen = list(dataset.unseen_classes)
+    if setting == "zsl":
+        return {"T1": 100 * mean_class_accuracy(y, model.predict(X, classes=unseen))}
+    classes = [*dataset.seen_classes, *unseen]
+    column = {c: i for i, c in enumerate(classes)}
+    scores, scores_seen = (model.decision_function(rows, classes=classes) for rows in (X, X_seen))
+    names = np.array(classes)
+    ts = mean_class_accuracy(y, names[scores.argmax(axis=1)])
+    tr = mean_class_accuracy(y_seen, names[scores_seen.argmax(axis=1)])
+    codes, codes_seen = ([column[c] for c in labels] for labels in (y, y_seen))
+    curve = trade_off(scores, codes, scores_seen, codes_seen, np.arange(len(classes)) < len(classes) - len(unseen))
+    found = {"ts": ts, "tr": tr, "H": harmonic_mean(ts, tr), "AUSUC": curve.area}
+    return {name: 100 * value for name, value in found.items()}
+
+
+def pool_rows(dataset, setting: str, kind: str) -> np.ndarray:
+    """Row numbers of a pool: all test rows that the setting prescribes, or what `kind` leaves of them."""
+    rows = dataset.test_unseen if setting == "zsl" else np.concatenate([dataset.test_seen, dataset.test_unseen])
+    rows, rng = np.sort(rows), np.random.default_rng(0)
+    labels, unseen = dataset.labels[rows], rng.permutation(np.unique(dataset.labels[dataset.test_unseen]))
+    chance = rng.random(len(rows))
+    keep = {
+        "all": chance >= 0,
+        "30 %": chance < 0.3,
+        "10 %": chance < 0.1,
+        "a third absent": ~np.isin(labels, unseen[: len(unseen) // 3]),
+        "half rare": ~np.isin(labels, unseen[: len(unseen) // 2]) | (chance < 0.1),
+    }[kind]
+    return rows[keep]
+
+
+def inductive(dataset, **parameters):
+    """The fitted model, its figures in both settings, CPU seconds of the fit."""
+    X, y = dataset.part("train")
+    began = time.process_time()
+    model = KernelPrototypes(**parameters).fit(X, y, dataset.descriptions)
+    seconds = time.process_time() - began
+    return model, {**figures(model, dataset, "zsl"), **figures(model, dataset, "gzsl")}, seconds
+
+
+def transductive(dataset, setting: str, kind: str = "all", **parameters):
+    X, y = dataset.part("train")
+    pool = dataset.features[pool_rows(dataset, setting, kind)]
+    began = time.process_time()
+    model = TransductiveKernelPrototypes(setting=setting, **parameters)
+    model.fit(X, y, dataset.descriptions, X_unlabeled=pool)
+    return model, figures(model, dataset, setting), time.process_time() - began
+
+
+def line(what: str, model, found: dict[str, float], seconds: float) -> None:
+    chosen = " ".join(f"{name}={value:g}" for name, value in model.settings_.items())
+    print(
+        f"  {what:18s}",
+        "  ".join(f"{k} {v:5.2f}" for k, v in found.items()),
+        f" {seconds:5.1f} s  {chosen}",
+        flush=True,
+    )
+
+
+def compare(dataset) -> dict[str, float]:
+    model, found, seconds = inductive(dataset)
+    line("inductive", model, found, seconds)
+    line("  no search", *inductive(dataset, search=False))
+    both = {"T1": found["T1"], "H": found["H"]}
+    for setting in ("zsl", "gzsl"):
+        model, found, seconds = transductive(dataset, setting)
+        line(f"transductive {setting}", model, found, seconds)
+        line("  no search", *transductive(dataset, setting, search=False))
+        both[f"pool {'T1' if setting == 'zsl' else 'H'}"] = found["T1" if setting == "zsl" else "H"]
+    return both
+
+
+def robustness(dataset) -> None:
+    """Every kind of pool beside the inductive answer; figures are over all test rows, whatever the pool held."""
+    _, found, _ = inductive(dataset)
+    print(f"  {'no pool':16s} T1 {found['T1']:5.2f}  H {found['H']:5.2f}", flush=True)
+    for kind in POOLS:
+        t1, h = (transductive(dataset, s, kind)[1][name] for s, name in (("zsl", "T1"), ("gzsl", "H")))
+        print(f"  {kind:16s} T1 {t1:5.2f}  H {h:5.2f}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("datasets", nargs="+")
+    parser.add_argument("--robust", action="store_true")
+    parser.add_argument("--validation", type=int, default=0, metavar="FOLDS")
+    options = parser.parse_args()
+    for name in options.datasets:
+        dataset = load_dataset(name)
+        found = []
+        for part in dataset.validation_folds(options.validation) if options.validation else [dataset]:
+            print(part.name, flush=True)
+            found.append(robustness(part) if options.robust else compare(part))
+        if options.validation and not options.robust:
+            print("  mean", {k: round(float(np.mean([f[k] for f in found])), 2) for k in found[0]}, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Cosine: the answer of a vision-language model alone, without learning from seen classes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from firstsight.errors import BadInput
+from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods.parts.scaling import Scaling, scale
+
+
+class Cosine(ZeroShotClassifier):
+    """Learns nothing: a row belongs to the class whose description points the same way.
+
+    Models such as CLIP and SigLIP map pictures and words into one space, where a picture lies near the words that
+    describe it. Whoever has such features and descriptions has an answer before any training; this is
+    that answer, so that it can stand beside what learning from seen classes adds to it.
+
+    Objective: none. `fit` looks at no label; it only makes sure that rows and descriptions have the same length.
+
+    Score: x·a_c / (‖x‖ ‖a_c‖), 0 for a row or a description of zeros.
+
+    Parameters
+    ----------
+    feature_scaling, attribute_scaling : {None, "unit", "standard"}
+        Scaling of rows and of descriptions, fitted on the training rows and seen classes. "standard" for both takes
+        the gap between pictures and words out, with the mean of each.
+
+    Attributes
+    ----------
+    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
+
+    Reference: A. Radford et al., Learning Transferable Visual Models From Natural Language Supervision, ICML 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from firstsight.methods import Cosine
+    >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0.0]])
+    >>> model = Cosine().fit(descriptions[:2], [0, 1], descriptions)
+    >>> model.predict([[0.9, 0.8, 0.1]])
+    array([3])
+    """
+
+    space = "semantic"
+    shared_space = True
+    reference = "Radford et al., Learning Transferable Visual Models From Natural Language Supervision, ICML 2021"
+
+    def __init__(self, *, feature_scaling: Scaling = None, attribute_scaling: Scaling = None):
+        self.feature_scaling = feature_scaling
+        self.attribute_scaling = attribute_scaling
+
+    def _fit(self, X, y, S):
+        if X.shape[1] != S.shape[1]:
+            given = f"descriptions of {S.shape[1]}" if self.described_ else "no descriptions"
+            raise BadInput(
+                f"Cosine compares rows with descriptions directly, so both must be vectors of one space; got rows of "
+                f"{X.shape[1]} numbers and {given}. Embed pictures and class names with one vision-language model "
+                "(CLIP, SigLIP), or use a method that learns how descriptions go with rows."
+            )
+
+    def _embed_classes(self, A):
+        return scale("unit", {}, A)  # (k, d)
+
+    def _scores(self, X, E, seen):
+        return np.clip(scale("unit", {}, X) @ E.T, -1, 1)  # (n, k)
+
+    def _export_scores(self, graph, X, A):
+        return graph.products(graph.unit(X), graph.unit(A))

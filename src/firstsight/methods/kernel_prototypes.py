@@ -1,0 +1,201 @@
+"""Kernel prototypes: class means under a Gaussian-process prior over descriptions, in a whitened space."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+
+from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods.parts.description_kernel import export_kernel, fit_kernel, kernel
+from firstsight.methods.parts.powered_rows import Rotation, powered
+from firstsight.methods.parts.prototypes import (
+    HANDICAP,
+    OPTIONS,
+    START,
+    Prototypes,
+    PrototypeSearch,
+    class_statistics,
+    closeness,
+    fit_prototypes,
+)
+from firstsight.methods.parts.scaling import Scaling
+from firstsight.methods.parts.whitened_space import moments_of, of_unit_length
+
+
+class KernelPrototypes(ZeroShotClassifier):
+    """Learns a space in which classes are round, and how the place of a class in it follows from its description.
+
+    Whitened by the scatter within seen classes, every class is nearly a ball of the same size, and its mean says
+    all. A Gaussian process over descriptions foretells the mean of a class without rows from the means of the seen
+    classes. Every setting is chosen by `fit` itself, on tasks in which some seen classes play unseen ones.
+
+    Rows: x ← sign(x)|x|^p, unit length, centred, turned to their leading directions; then, with W the covariance
+    within classes and LLᵀ = (1 − s)W + s(tr W/q)I, unit length of L⁻¹x, and the span of the class means, z. Means, with
+    z̄_c that of the n_c rows of class c and K a mean of Gaussian kernels over descriptions::
+
+        M = α K(·, S) (K(S, S) + ν I + diag(σ²/n))⁻¹ z̄        (seen classes: K + ν I in place of α K)
+
+    is the posterior mean, solved by Cholesky. An optional linear map T, z ← zT, lowers the cross-entropy of rows in
+    episodes whose unseen classes are drawn from the seen. δ is the mean squared leave-one-class-out error of M, over
+    two: how much farther a row lies from a foretold mean than from a known one.
+
+    Score: −‖z − M_c‖²/2, for a seen class − γδ.
+
+    Parameters
+    ----------
+    power, shrinkage : float or None
+        p and s. None, here and below: chosen by the search.
+    nugget, noise, stretch : float or None
+        ν, what a mean owes to its class alone; σ², the variance of rows about their mean; α.
+    refinement : int or None
+        Steps of the episodic map; 0: none.
+    seen_handicap : float or None
+        γ. It tells seen from unseen classes and nothing else: among unseen classes it has no say. 0: none.
+    components : int
+        q, the most leading directions that are kept.
+    search : bool
+        False: what is None gets its usual value, and fitting takes a few seconds.
+    feature_scaling, attribute_scaling : {None, "unit", "standard"}
+        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+
+    Attributes
+    ----------
+    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
+    settings_ : the value of every parameter above that can be None
+    search_ : "tasks", how many were simulated; "tried", settings with their score on each; "chosen"
+    kernel_ : centre (a,), spread (a,), units and descriptions (k, a) of the seen classes
+    centre_ (d,), whitening_ (d, q), directions_ (q, e), offset_ (e,) :
+        z = unit((x − centre) whitening) directions − offset
+    seen_means_ (k, e), weights_ (k, e) : M of the seen classes; what K(a, S) is multiplied with for any other
+    unit_ : δ
+
+    Reference: of this package, 2026; the prior over means is that of Rasmussen and Williams, Gaussian Processes for
+    Machine Learning, MIT Press 2006, and the constant that of Chao et al., ECCV 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from firstsight.methods import KernelPrototypes
+    >>> rng = np.random.default_rng(0)
+    >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
+    >>> model = KernelPrototypes(search=False).fit(X, y, descriptions)
+    >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])
+    array([5])
+    """
+
+    space = "latent"
+    reference = "firstsight 2026, after Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006"
+    beside_results: ClassVar[tuple[str, ...]] = (*ZeroShotClassifier.beside_results, "search")
+    quick: ClassVar[dict[str, Any]] = {"refinement": 0}
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "power": [Interval(Real, 0, 1, closed="right"), None],
+        "shrinkage": [Interval(Real, 0, 1, closed="both"), None],
+        "nugget": [Interval(Real, 0, None, closed="neither"), None],
+        "noise": [Interval(Real, 0, None, closed="left"), None],
+        "stretch": [Interval(Real, 0, None, closed="neither"), None],
+        "refinement": [Interval(Integral, 0, None, closed="left"), None],
+        "seen_handicap": [Interval(Real, None, None, closed="neither"), None],
+        "components": [Interval(Integral, 1, None, closed="left")],
+        "search": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        *,
+        power: float | None = None,
+        shrinkage: float | None = None,
+        nugget: float | None = None,
+        noise: float | None = None,
+        stretch: float | None = None,
+        refinement: int | None = None,
+        seen_handicap: float | None = None,
+        components: int = 512,
+        search: bool = True,
+        feature_scaling: Scaling = None,
+        attribute_scaling: Scaling = None,
+    ):
+        self.power = power
+        self.shrinkage = shrinkage
+        self.nugget = nugget
+        self.noise = noise
+        self.stretch = stretch
+        self.refinement = refinement
+        self.seen_handicap = seen_handicap
+        self.components = components
+        self.search = search
+        self.feature_scaling = feature_scaling
+        self.attribute_scaling = attribute_scaling
+
+    def _fit(self, X, y, S):
+        search = PrototypeSearch(X, y, S, self.components)
+        settings = self._choose(search)
+        rotation, rows = search.rows(settings["power"])
+        self.kernel_ = {**fit_kernel(S), "descriptions": S}
+        found = class_statistics(rows, y, moments_of(rows, y, len(S)), settings["shrinkage"])
+        self._keep(rotation, fit_prototypes(found, kernel(self.kernel_, S, S), settings, rows, y))
+
+    def _choose(self, search: PrototypeSearch) -> dict[str, float]:
+        """Parameters as they are given; of the others, what simulated tasks say or, unasked, the usual values."""
+        given = {name: getattr(self, name) for name in (*START, "seen_handicap") if getattr(self, name) is not None}
+        settings = {**START, "seen_handicap": HANDICAP, **given}
+        self.search_ = {"tasks": 0, "chosen": settings, "tried": []}
+        # One-hot codes say nothing of a class that has no rows: there is no task to simulate.
+        if self.search and self.described_ and search.tasks and len(given) < len(settings):
+            open_options = {name: values for name, values in OPTIONS.items() if name not in given}
+            start = {name: settings[name] for name in START}
+            settings, self.search_ = search.run(start, open_options)
+            settings.update(given)
+        self.settings_ = settings
+        return settings
+
+    def _keep(self, rotation: Rotation, model: Prototypes) -> None:
+        """The fitted arrays; rotation and whitening become one matrix."""
+        self.centre_, self.whitening_ = rotation.centre, rotation.followed_by(model.space.whitening)
+        self.directions_, self.offset_ = model.space.directions, model.space.offset
+        self.seen_means_, self.weights_, self.unit_ = model.means, model.weights, model.unit
+
+    def _embed_classes(self, A):
+        return kernel(self.kernel_, A, self.kernel_["descriptions"]) @ self.weights_  # (k, e)
+
+    def _scores(self, X, E, seen):
+        rows = powered(X, self.settings_["power"]) - self.centre_
+        Z = of_unit_length(rows @ self.whitening_) @ self.directions_ - self.offset_  # (n, e)
+        known = seen >= 0
+        means = np.where(known[:, None], self.seen_means_[seen], E)
+        handicap = self.settings_["seen_handicap"] * self.unit_
+        return closeness(Z, means) - (handicap * known).astype(Z.dtype)  # (n, k)
+
+    def _export_scores(self, graph, X, A):
+        size = graph("Pow", graph("Abs", X), graph.constant(self.settings_["power"]))
+        rows = graph("Sub", graph.unit(graph("Mul", graph("Sign", X), size)), graph.constant(self.centre_))
+        rows = graph.unit(graph("MatMul", rows, graph.constant(self.whitening_)))
+        rows = graph("Sub", graph("MatMul", rows, graph.constant(self.directions_)), graph.constant(self.offset_))
+        means, seen = self._export_means(graph, A)
+        near = graph("Mul", graph.closeness(rows, means), graph.constant(0.5))
+        handicap = graph("Mul", seen, graph.constant(self.settings_["seen_handicap"] * self.unit_))
+        return graph("Sub", near, graph.transposed(handicap))
+
+    def _known_means(self) -> np.ndarray:
+        """M of the classes whose descriptions `kernel_` holds, in their order."""
+        return self.seen_means_
+
+    def _export_means(self, graph: Any, A: str) -> tuple[str, str]:
+        """The mean (n, e) of each class, and whether (n, 1) it was seen; a known class is told by its description."""
+        known, k, means = self.kernel_["descriptions"], len(self.seen_means_), self._known_means()
+        foretold = graph("MatMul", export_kernel(graph, self.kernel_, A), graph.constant(self.weights_))
+        gaps = graph("Sub", graph("Unsqueeze", A, graph.constant([1], np.int64)), graph.constant(known[None]))
+        gaps = graph("ReduceMax", graph("Abs", gaps), axes=[2], keepdims=0)  # (n, known)
+        same = graph("Cast", graph("LessOrEqual", gaps, graph.constant(1e-6 * np.abs(known).max())), to=1)
+        is_known = graph("ReduceMax", same, axes=[1], keepdims=1)
+        # Of classes with one description, no graph can say which is meant: it takes the middle.
+        number = graph("Max", graph.row_sums(same), graph.constant(1.0))
+        own = graph("MatMul", graph("Div", same, number), graph.constant(means))
+        seen = graph("MatMul", same, graph.constant((np.arange(len(known)) < k).astype(float)[:, None]))
+        other = graph("Mul", foretold, graph("Sub", graph.constant(1.0), is_known))
+        return graph("Add", own, other), graph("Min", seen, graph.constant(1.0))

@@ -1,0 +1,53 @@
+"""Choosing settings one at a time on simulated tasks, where a change has to beat the noise between tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+# A change must gain this much (accuracies are fractions) and one standard error of the gain over the tasks.
+MARGIN, CERTAINTY = 0.001, 1.0
+
+Settings = dict[str, float]
+
+
+def coordinate_search(
+    start: Settings, options: dict[str, tuple[float, ...]], value: Callable[[Settings], np.ndarray]
+) -> tuple[Settings, list[dict[str, Any]]]:
+    """The settings found from `start`, and a line for everything tried: setting, its score on each task, taken or not.
+
+    One pass over `options` in their order. `value(settings)` gives one score per task, higher is better.
+    """
+    best, tried = dict(start), []
+    best_value = value(best)
+    tried.append({"settings": dict(best), "scores": _plain(best_value), "taken": True})
+    for name, values in options.items():
+        challengers = [{**best, name: v} for v in values if v != best[name]]
+        found = [value(settings) for settings in challengers]
+        for settings, scores in zip(challengers, found, strict=True):
+            tried.append({"settings": settings, "scores": _plain(scores), "taken": False})
+        if not found:
+            continue
+        winner = int(np.argmax([scores.mean() for scores in found]))
+        if beats(found[winner], best_value):
+            best, best_value = challengers[winner], found[winner]
+            tried[len(tried) - len(found) + winner]["taken"] = True
+    return best, tried
+
+
+def setting_key(settings: Settings) -> tuple:
+    """Settings as a key: what was found for them is looked up by it."""
+    return tuple(sorted(settings.items()))
+
+
+def beats(challenger: np.ndarray, holder: np.ndarray) -> bool:
+    """Whether the gain over the tasks is more than a margin and its own standard error."""
+    gain = challenger - holder
+    error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else 0.0
+    return bool(gain.mean() > MARGIN + CERTAINTY * error)
+
+
+def _plain(scores: np.ndarray) -> list[float]:
+    return [round(float(score), 5) for score in scores]

@@ -1,0 +1,169 @@
+"""Class means that a pool of unlabelled rows corrects: EM for a mixture of balls with a prior over their centres."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.special import logsumexp, softmax
+from sklearn.cluster import KMeans
+
+from firstsight.methods.parts.class_mean_prior import leave_one_out_errors, mean_squared_error, mean_weights
+from firstsight.methods.parts.coordinate_search import Settings
+from firstsight.methods.parts.prototypes import Prototypes, closeness
+from firstsight.methods.parts.whitened_space import Space
+
+STEPS = 3  # of EM in each space
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """What EM needs of the labelled rows: whitened class sums (k, q), counts (k,), and the kernel of all classes."""
+
+    sums: np.ndarray
+    counts: np.ndarray
+    K: np.ndarray  # (k + j, k + j): the k classes with rows first
+
+
+@dataclass(frozen=True)
+class PoolProblem:
+    """An inductive model and the pool that is to correct it; solved for as many settings as one likes.
+
+    Labelled classes keep to their rows: pool rows taken for one of them are only kept out of the way.
+    """
+
+    model: Prototypes
+    labelled: Labelled
+    pool: np.ndarray  # (m, q): whitened rows of unit length
+    seen_too: bool  # whether the pool may hold rows of labelled classes
+    handicap: float  # of these, in units of δ, in the inductive answer; it fades while EM goes on
+
+    def solve(self, settings: Settings) -> tuple[Prototypes, np.ndarray]:
+        """The corrected prototypes and the unseen classes' means (j, e).
+
+        EM finds the nearest of many solutions, and with few classes it matters much which. So it starts `starts` times
+        (once from the inductive answer), and the solution with the highest objective is taken.
+        """
+        solutions = [self._em(R, heat, settings) for R, heat in self._starts(settings)]
+        return max(solutions, key=lambda found: found[2])[:2]
+
+    def _starts(self, settings: Settings) -> Iterator[tuple[np.ndarray, float]]:
+        """First responsibilities, and what is added to the temperature at first.
+
+        1: the inductive answer. 2: the same, as unsure as foretold means are on average, cooling down. 3: clusters of
+        the pool, matched one to one with the foretold means.
+        """
+        yield self._inductive_shares(settings["temperature"]), 0.0
+        if settings["starts"] >= 2:
+            heat = 2 * self.model.unit / max(self.model.space.directions.shape[1], 1)
+            yield self._inductive_shares(settings["temperature"] + heat), heat
+        if settings["starts"] >= 3 and self._matched_clusters is not None:
+            yield self._matched_clusters, 0.0
+
+    def _em(self, R: np.ndarray, heat: float, settings: Settings) -> tuple[Prototypes, np.ndarray, float]:
+        """Rounds of EM steps, each in a space widened by the directions in which unseen classes' means have left it."""
+        rounds, temperature = int(settings["rounds"]), settings["temperature"]
+        for number in range(rounds + 1):
+            space = self.model.space if number == 0 else widened(self.model.space, self.labelled, self.pool, R)
+            Z = self.pool @ space.directions - space.offset
+            left = max(0.0, 1 - (number + 1) / max(1, rounds))
+            warm = temperature * (1 + heat / temperature) ** left
+            for _ in range(STEPS):
+                fitted, unseen = posterior(space, self.labelled, Z, R, settings)
+                constant = left * self.handicap * fitted.unit
+                R = responsibilities(Z, fitted.means, unseen, constant, self.seen_too, warm)
+        return fitted, unseen, objective(fitted, unseen, self.labelled, Z, self.seen_too, settings)
+
+    @cached_property
+    def _Z(self) -> np.ndarray:
+        return self.pool @ self.model.space.directions - self.model.space.offset
+
+    @cached_property
+    def _foretold(self) -> np.ndarray:
+        k = len(self.labelled.counts)
+        return self.labelled.K[k:, :k] @ self.model.weights
+
+    def _inductive_shares(self, temperature: float) -> np.ndarray:
+        constant = self.handicap * self.model.unit
+        return responsibilities(self._Z, self.model.means, self._foretold, constant, self.seen_too, temperature)
+
+    @cached_property
+    def _matched_clusters(self) -> np.ndarray | None:
+        """Hard responsibilities: k-means among the rows taken for unseen ones, and the cheapest matching of centres."""
+        ours = np.flatnonzero(self._inductive_shares(1.0).sum(axis=1) > 0.5)
+        j = len(self._foretold)
+        if len(np.unique(self.pool[ours], axis=0)) < j:
+            return None
+        found = KMeans(j, n_init=3, random_state=0).fit(self.pool[ours])
+        centres = found.cluster_centers_ @ self.model.space.directions - self.model.space.offset
+        clusters, classes = linear_sum_assignment(-closeness(centres, self._foretold))
+        R = np.zeros((len(self.pool), j), dtype=np.float32)
+        R[ours, classes[np.argsort(clusters)][found.labels_]] = 1.0
+        return R
+
+
+def responsibilities(Z, seen_means, unseen_means, constant: float, seen_too: bool, temperature: float) -> np.ndarray:
+    """E-step: the share (m, j) that every unseen class takes of each pool row; seen classes may take the rest."""
+    scores = closeness(Z, np.vstack([seen_means, unseen_means]) if seen_too else unseen_means)
+    if seen_too:
+        scores[:, : len(seen_means)] -= np.float32(constant)
+    return softmax(scores / np.float32(temperature), axis=1)[:, -len(unseen_means) :]
+
+
+def posterior(
+    space: Space, labelled: Labelled, Z: np.ndarray, R: np.ndarray, settings: Settings
+) -> tuple[Prototypes, np.ndarray]:
+    """M-step: all means by the Gaussian process, from labelled rows and the pool rows' shares R (m, j).
+
+    However many pool rows a class takes, they count as fewer than `cap`: its description keeps a say.
+    """
+    k, share = len(labelled.counts), R.sum(axis=0, dtype=np.float64)
+    trust = settings["cap"] / (settings["cap"] + share)
+    counts = np.concatenate([labelled.counts, trust * share])
+    sums = labelled.sums @ space.directions.astype(np.float64) - labelled.counts[:, None] * space.offset
+    sums = np.vstack([sums, trust[:, None] * (R.T @ Z)])
+    with_rows = counts > 1e-3
+    among = labelled.K + settings["pool_nugget"] * np.eye(len(counts))
+    noise_of, means = settings["noise"] / counts[with_rows], sums[with_rows] / counts[with_rows, None]
+    weights = np.zeros_like(sums)
+    weights[with_rows] = mean_weights(among[np.ix_(with_rows, with_rows)], noise_of, means)
+    errors = leave_one_out_errors(among[:k, :k], noise_of[:k], means[:k])
+    everyone = among @ weights
+    return Prototypes(space, everyone[:k], weights, mean_squared_error(errors) / 2), everyone[k:]
+
+
+def objective(fitted: Prototypes, unseen, labelled: Labelled, Z: np.ndarray, seen_too: bool, settings) -> float:
+    """What EM climbs: τ times the log-likelihood of pool and labelled rows plus the log-prior of the means.
+
+    Log-likelihoods are relative to a single class in the middle, so that spaces of any width can be compared.
+    """
+    tau, means = settings["temperature"], np.vstack([fitted.means, unseen])
+    gain = closeness(Z, means if seen_too else unseen) + np.einsum("ij,ij->i", Z, Z)[:, None] / 2
+    pool = tau * logsumexp(gain.astype(np.float64) / tau, axis=1).sum()
+    space, counts = fitted.space, labelled.counts
+    rows = labelled.sums / counts[:, None] @ space.directions.astype(np.float64) - space.offset
+    known = -(counts * ((rows - fitted.means) ** 2).sum(axis=1)).sum() / 2 + (counts * (rows**2).sum(axis=1)).sum() / 2
+    # (K + νI)⁻¹M is there already, but for classes that have no rows: these add nothing to either factor.
+    prior = -settings["noise"] / 2 * (means * fitted.weights).sum()
+    return float(pool + known + prior)
+
+
+def widened(space: Space, labelled: Labelled, pool: np.ndarray, R: np.ndarray) -> Space:
+    """The space, and the directions across it in which the pool's class means differ from the labelled classes'."""
+    share = R.sum(axis=0)
+    means = (R.T @ pool)[share > 0.5] / share[share > 0.5, None]
+    centre = (labelled.sums / labelled.counts[:, None]).mean(axis=0)
+    inside = np.linalg.qr(space.directions.astype(np.float64))[0]
+    across = means - centre
+    across = across - across @ inside @ inside.T
+    U, size, _ = np.linalg.svd(across.T, full_matrices=False)
+    room = len(space.whitening) - space.directions.shape[1]
+    U = U[:, size > 1e-6 * max(size[:1].sum(), 1e-12)][:, :room]
+    # The new directions are as long as the old ones are on average.
+    more = U * np.linalg.norm(space.directions, axis=0).mean()
+    directions = np.hstack([space.directions, more]).astype(np.float32)
+    offset = np.concatenate([space.offset, centre @ more]).astype(np.float32)
+    return Space(space.whitening, directions, offset)

@@ -1,0 +1,68 @@
+"""Rows as the kernel prototypes read them: a signed power, unit length, centred, turned to their leading directions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh
+
+from firstsight.methods.parts.moments import BLOCK
+
+
+def powered(X: np.ndarray, power: float) -> np.ndarray:
+    """sign(x)|x|^power, each row divided by its length; a row of zeros stays one. The precision is kept."""
+    # Divided by the largest entry first: a row near either end of the range of numbers has a length, too.
+    largest = np.abs(X).max(axis=1, keepdims=True)
+    X = X / np.where(largest > 0, largest, 1)
+    if power != 1.0:
+        size = np.abs(X)
+        X = np.sign(X) * (np.sqrt(size) if power == 0.5 else size**power)
+    length = np.sqrt(np.einsum("ij,ij->i", X, X))[:, None]
+    return X / np.where(length > 0, length, 1)
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """x ← (powered(x) − centre) basis: what PCA makes of the powered rows; the basis is left out if it is square."""
+
+    power: float
+    centre: np.ndarray  # (d,)
+    basis: np.ndarray | None  # (d, q)
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """(n, q) in float32, block by block."""
+        out = np.empty((len(X), self.dimensions), dtype=np.float32)
+        for start in range(0, len(X), BLOCK):
+            rows = powered(X[start : start + BLOCK], self.power).astype(np.float32) - self.centre
+            out[start : start + BLOCK] = rows if self.basis is None else rows @ self.basis
+        return out
+
+    @property
+    def dimensions(self) -> int:
+        return len(self.centre) if self.basis is None else self.basis.shape[1]
+
+    def followed_by(self, matrix: np.ndarray) -> np.ndarray:
+        """The (d, e) matrix that takes centred powered rows through the basis and `matrix` (q, e) at once."""
+        return matrix if self.basis is None else self.basis @ matrix
+
+
+def leading_directions(parts: list[np.ndarray], power: float, components: int) -> Rotation:
+    """The rotation of all rows of `parts` together, from their sums and products; rows are read once, in blocks."""
+    d = parts[0].shape[1]
+    products, total, n = np.zeros((d, d)), np.zeros(d), sum(len(X) for X in parts)
+    # Products of nearly centred rows keep their digits in float32.
+    near = powered(parts[0][:BLOCK], power).mean(axis=0).astype(np.float32)
+    for X in parts:
+        for start in range(0, len(X), BLOCK):
+            rows = powered(X[start : start + BLOCK], power).astype(np.float32) - near
+            total += rows.sum(axis=0, dtype=np.float64)
+            if components < d:
+                products += rows.T @ rows
+    offset = total / n
+    centre = (near + offset).astype(np.float32)
+    if components >= d:
+        return Rotation(power, centre, None)
+    products -= n * np.outer(offset, offset)
+    basis = eigh(products.astype(np.float32), driver="evd")[1][:, -components:]
+    return Rotation(power, centre, np.ascontiguousarray(basis))

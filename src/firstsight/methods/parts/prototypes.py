@@ -1,0 +1,150 @@
+"""One prototype per class in a whitened space: fitted with given settings, and searched for on simulated tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from firstsight.methods.parts.class_mean_prior import leave_one_out_errors, mean_squared_error, mean_weights
+from firstsight.methods.parts.coordinate_search import Settings, coordinate_search, setting_key
+from firstsight.methods.parts.description_kernel import fit_kernel, kernel
+from firstsight.methods.parts.episodes import episodic_map
+from firstsight.methods.parts.powered_rows import Rotation, leading_directions
+from firstsight.methods.parts.simulated_tasks import SimulatedTask, harmonic_curve, simulate_tasks, unseen_accuracy
+from firstsight.methods.parts.whitened_space import Moments, Space, moments_of, span_of_means, whitened_sums
+
+# Where the search begins, and what it tries, in this order.
+START: Settings = {
+    "power": 0.5,
+    "shrinkage": 0.3,
+    "nugget": 0.03,
+    "noise": 2.0,
+    "stretch": 1.0,
+    "refinement": 0,
+}
+OPTIONS: dict[str, tuple[float, ...]] = {
+    "shrinkage": (0.1, 0.3, 0.6, 0.8, 0.9),
+    "power": (0.5, 1.0),
+    "nugget": (0.01, 0.03, 0.1, 0.3),
+    "noise": (0.7, 2.0, 5.0),
+    "stretch": (0.8, 1.0, 1.25),
+    "refinement": (0, 80),
+}
+HANDICAPS = np.linspace(0, 1, 101)  # in units of δ
+HANDICAP = 0.35  # where no simulated task can say
+
+
+@dataclass(frozen=True)
+class ClassStatistics:
+    """What labelled rows say in a space: the mean and the number of rows of each class."""
+
+    space: Space
+    means: np.ndarray  # (k, e)
+    counts: np.ndarray  # (k,)
+
+
+@dataclass(frozen=True)
+class Prototypes:
+    """A fitted model of k labelled classes."""
+
+    space: Space
+    means: np.ndarray  # (k, e): of the labelled classes, after what their rows and each other say
+    weights: np.ndarray  # (k, e): the kernel of any other class with the labelled ones, times this, is its mean
+    unit: float  # δ: what a foretold mean's error costs in score
+
+    def scores(self, Z: np.ndarray, foretold: np.ndarray) -> np.ndarray:
+        """Scores (n, k + j) of the labelled classes and of those whose foretold means (j, e) are given."""
+        return closeness(Z, np.vstack([self.means, foretold]))
+
+
+def closeness(Z: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """−‖z − mean‖²/2 (n, k), in the precision of Z."""
+    means = means.astype(Z.dtype)
+    squares = np.einsum("ij,ij->i", Z, Z)[:, None] + np.einsum("ij,ij->i", means, means)
+    return Z @ means.T - squares / 2
+
+
+def class_statistics(rows: np.ndarray, y: np.ndarray, moments: Moments, shrinkage: float) -> ClassStatistics:
+    """The whitened space of labelled rotated rows; their moments are given, as they serve every shrinkage."""
+    whitening = moments.whitening(shrinkage)
+    sums = whitened_sums(rows, y, len(moments.counts), whitening)
+    space = span_of_means(whitening, sums, moments.counts)
+    means = sums / moments.counts[:, None] @ space.directions.astype(np.float64) - space.offset
+    return ClassStatistics(space, means, moments.counts)
+
+
+def fit_prototypes(found: ClassStatistics, K: np.ndarray, settings: Settings, rows, y) -> Prototypes:
+    """Means by the Gaussian process with kernel K (k, k), in the space turned by the episodic map if there is one."""
+    space, means, noise_of = found.space, found.means, settings["noise"] / found.counts
+    nugget, steps = settings["nugget"], int(settings["refinement"])
+    if steps:
+        T = episodic_map(space(rows), y, means, K, noise_of, nugget, settings["stretch"], steps)
+        space, means = space.turned(T), means @ T
+    among = K + nugget * np.eye(len(K))
+    weights = mean_weights(among, noise_of, means)
+    unit = mean_squared_error(leave_one_out_errors(among, noise_of, means)) / 2
+    return Prototypes(space, among @ weights, settings["stretch"] * weights, unit)
+
+
+class PrototypeSearch:
+    """The search over simulated tasks, which share rotations, spaces and kernels between the settings tried."""
+
+    def __init__(self, X: np.ndarray, y: np.ndarray, S: np.ndarray, components: int):
+        self.X, self.y, self.components = X, y, components
+        self.tasks = simulate_tasks(y)
+        self.kernels = [_task_kernel(task, S) for task in self.tasks]
+        self.rotated: dict[float, tuple[Rotation, np.ndarray]] = {}
+        self.moments: dict[tuple, Moments] = {}
+        self.statistics: dict[tuple, tuple[ClassStatistics, np.ndarray]] = {}
+        self.handicaps: dict[tuple, float] = {}
+
+    def rows(self, power: float) -> tuple[Rotation, np.ndarray]:
+        """The rotation for a power and the rotated labelled rows."""
+        if power not in self.rotated:
+            rotation = leading_directions([self.X], power, self.components)
+            self.rotated[power] = rotation, rotation(self.X)
+        return self.rotated[power]
+
+    def run(self, start: Settings, options: dict[str, tuple[float, ...]]) -> tuple[Settings, dict[str, Any]]:
+        """The settings chosen, the handicap of seen classes among them, and what was tried."""
+        chosen, tried = coordinate_search(start, options, self.value)
+        chosen = {**chosen, "seen_handicap": self.handicaps[setting_key(chosen)]}
+        return chosen, {"tasks": len(self.tasks), "chosen": chosen, "tried": tried}
+
+    def value(self, settings: Settings) -> np.ndarray:
+        """(T1 + H)/2 on each task; H with the one handicap that is best over all of them."""
+        t1, curves = [], []
+        for number, (task, (K, across)) in enumerate(zip(self.tasks, self.kernels, strict=True)):
+            found, test = self.statistics_of(number, task, settings)
+            rows = self.rows(settings["power"])[1]
+            train = rows[task.train] if settings["refinement"] else None
+            model = fit_prototypes(found, K, settings, train, task.y_train)
+            Z = model.space(rows[task.test]) if settings["refinement"] else test
+            scores = model.scores(Z, across @ model.weights)
+            t1.append(unseen_accuracy(scores, task))
+            curves.append(harmonic_curve(scores / np.float32(max(model.unit, 1e-12)), task, HANDICAPS))
+        mean = np.mean(curves, axis=0)
+        best = int(mean.argmax())
+        self.handicaps[setting_key(settings)] = float(HANDICAPS[best]) if mean[best] > 0 else HANDICAP
+        return (np.array(t1) + np.array(curves)[:, best]) / 2
+
+    def statistics_of(self, number: int, task: SimulatedTask, settings: Settings):
+        """The class statistics of a task and its test rows in their space."""
+        key = number, settings["power"], settings["shrinkage"]
+        if key not in self.statistics:
+            rows, y = self.rows(settings["power"])[1], task.y_train
+            train = rows[task.train]
+            if key[:2] not in self.moments:
+                self.moments[key[:2]] = moments_of(train, y, task.seen)
+            found = class_statistics(train, y, self.moments[key[:2]], settings["shrinkage"])
+            self.statistics[key] = found, found.space(rows[task.test])
+        return self.statistics[key]
+
+
+def _task_kernel(task: SimulatedTask, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """K among the classes that play seen ones, and of the others with them; units come from the former alone."""
+    seen, unseen = S[task.classes[: task.seen]], S[task.classes[task.seen :]]
+    fitted = fit_kernel(seen)
+    return kernel(fitted, seen, seen), kernel(fitted, unseen, seen)

@@ -1,0 +1,182 @@
+"""Kernel prototypes whose unseen classes also learn from a pool of unlabelled rows."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+
+from firstsight.methods.base import Setting, TransductiveClassifier
+from firstsight.methods.kernel_prototypes import KernelPrototypes
+from firstsight.methods.parts.class_mean_prior import same_rows
+from firstsight.methods.parts.description_kernel import fit_kernel, kernel
+from firstsight.methods.parts.pool_mixture import Labelled, PoolProblem
+from firstsight.methods.parts.pool_search import POOL_OPTIONS, POOL_START, PoolSearch
+from firstsight.methods.parts.prototypes import PrototypeSearch, class_statistics, fit_prototypes
+from firstsight.methods.parts.scaling import Scaling
+from firstsight.methods.parts.whitened_space import moments_of, of_unit_length, whitened_sums
+
+
+class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
+    """Learns as `KernelPrototypes` does, and corrects the means of unseen classes by unlabelled rows.
+
+    The pool is a mixture of balls, one per class, whose centres have the Gaussian process as their prior. EM shares the
+    rows out among the classes and moves the centres of unseen ones; seen classes have their labelled rows and
+    keep to them. A pool never has to be believed: how far is chosen on tasks in which seen classes play unseen ones
+    and held-out rows the pool, and where it did not help there, the answer is that of `KernelPrototypes`.
+
+    Objective, with rows z_i of the pool, M the means of all classes and τ the temperature::
+
+        Σ_i log Σ_c exp(−‖z_i − M_c‖²/2τ) + labelled rows − (σ²/2τ) tr Mᵀ(K + ν I)⁻¹M
+
+    E-step: r_ic ∝ exp(−‖z_i − M_c‖²/2τ), at first with the inductive constant on seen classes, which then fades.
+    M-step: M = (K + νI)(K + νI + diag(σ²/n))⁻¹ z̄, where the n_c = Σ_i r_ic pool rows of an unseen class count as
+    n_c · cap/(cap + n_c). After every few steps the space is widened by the directions in which means of unseen
+    classes have left the span of the seen ones. EM finds the nearest of many solutions: of those found from several
+    starts, the one with the highest objective is taken.
+
+    Score: −‖z − M_c‖²/2, for a seen class − γδ.
+
+    Parameters
+    ----------
+    setting : {"gzsl", "zsl"}
+        What the pool may hold. "gzsl": rows of any class; "zsl": rows of unseen classes only.
+    starts : int or None
+        1: EM starts from the inductive answer; 2: also from a softened one, cooling down; 3: also from clusters of the
+        pool, matched one to one with the foretold means.
+    cap : float or None
+        The most rows that a class's share of the pool counts as; 0: the pool has no say.
+    temperature : float or None
+        τ, the variance of rows about their class's mean, in units of that within seen classes.
+    rounds : int or None
+        How many times the space is widened.
+    pool_nugget : float or None
+        ν, once there is a pool.
+    power, shrinkage, nugget, noise, stretch, refinement, seen_handicap, components, search, feature_scaling,
+    attribute_scaling :
+        As in `KernelPrototypes`; `seen_handicap` is γ after EM.
+
+    Attributes
+    ----------
+    unseen_means_ (j, e) : M of the unseen classes that `fit` was told of
+    kernel_ : as in `KernelPrototypes`, with descriptions (k + j, a) of seen and unseen classes
+    search_ : as in `KernelPrototypes`, and "pool": the same of the search for the pool's settings
+    settings_, centre_, whitening_, directions_, offset_, seen_means_, weights_, unit_, classes_,
+    descriptions_ : as in `KernelPrototypes`
+
+    Reference: of this package, 2026; EM is that of Dempster, Laird and Rubin, Maximum Likelihood from Incomplete Data,
+    JRSS B 1977.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from firstsight.methods import TransductiveKernelPrototypes
+    >>> rng = np.random.default_rng(0)
+    >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
+    >>> y = np.repeat([0, 1, 2, 3], 40)                     # classes 4 and 5 have descriptions, but no rows
+    >>> X = descriptions[y] + 0.1 * rng.normal(size=(160, 3))
+    >>> pool = descriptions[[4, 5] * 20] + 0.1 * rng.normal(size=(40, 3))
+    >>> model = TransductiveKernelPrototypes(setting="zsl", search=False)
+    >>> model.fit(X, y, descriptions, X_unlabeled=pool).predict([[1.0, 0.1, 0.9]], classes=[4, 5])
+    array([5])
+    """
+
+    reference = "firstsight 2026, after Dempster, Laird and Rubin, Maximum Likelihood from Incomplete Data, 1977"
+    quick: ClassVar[dict[str, Any]] = {"search": False}
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "starts": [Interval(Integral, 1, 3, closed="both"), None],
+        "cap": [Interval(Real, 0, None, closed="left"), None],
+        "temperature": [Interval(Real, 0, None, closed="neither"), None],
+        "rounds": [Interval(Integral, 0, None, closed="left"), None],
+        "pool_nugget": [Interval(Real, 0, None, closed="neither"), None],
+    }
+
+    def __init__(
+        self,
+        *,
+        setting: Setting = "gzsl",
+        starts: int | None = None,
+        cap: float | None = None,
+        temperature: float | None = None,
+        rounds: int | None = None,
+        pool_nugget: float | None = None,
+        power: float | None = None,
+        shrinkage: float | None = None,
+        nugget: float | None = None,
+        noise: float | None = None,
+        stretch: float | None = None,
+        refinement: int | None = None,
+        seen_handicap: float | None = None,
+        components: int = 512,
+        search: bool = True,
+        feature_scaling: Scaling = None,
+        attribute_scaling: Scaling = None,
+    ):
+        super().__init__(
+            power=power,
+            shrinkage=shrinkage,
+            nugget=nugget,
+            noise=noise,
+            stretch=stretch,
+            refinement=refinement,
+            seen_handicap=seen_handicap,
+            components=components,
+            search=search,
+            feature_scaling=feature_scaling,
+            attribute_scaling=attribute_scaling,
+        )
+        self.setting = setting
+        self.starts = starts
+        self.cap = cap
+        self.temperature = temperature
+        self.rounds = rounds
+        self.pool_nugget = pool_nugget
+
+    def _fit(self, X, y, S, pool, U):  # type: ignore[override]
+        search = PrototypeSearch(X, y, S, self.components)
+        settings = self._choose(search)
+        if len(pool):
+            self._choose_for_pool(search, S, len(pool) / (len(U) if self.setting == "zsl" else len(S) + len(U)))
+        believed = len(pool) > 0 and self.settings_["cap"] > 0
+        everyone, k = np.vstack([S, U]) if believed else S, len(S)
+        self.kernel_ = {**fit_kernel(S), "descriptions": everyone}
+        rotation, rows = search.rows(self.settings_["power"])
+        found = class_statistics(rows, y, moments_of(rows, y, k), self.settings_["shrinkage"])
+        K = kernel(self.kernel_, everyone, everyone)
+        model = fit_prototypes(found, K[:k, :k], self.settings_, rows, y)
+        self.unseen_means_ = np.empty((0, model.means.shape[1]))
+        if believed:
+            labelled = Labelled(whitened_sums(rows, y, k, model.space.whitening), found.counts, K)
+            unlabelled = of_unit_length(rotation(pool) @ model.space.whitening)
+            gzsl = self.setting == "gzsl"
+            problem = PoolProblem(model, labelled, unlabelled, gzsl, settings["seen_handicap"] if gzsl else 0.0)
+            model, self.unseen_means_ = problem.solve(self.settings_)
+        self._keep(rotation, model)
+
+    def _choose_for_pool(self, search: PrototypeSearch, S: np.ndarray, pool_share: float) -> None:
+        """As `_choose`, for what only a pool needs, and the handicap anew: EM has taken up what it was for."""
+        given = {name: getattr(self, name) for name in POOL_START if getattr(self, name) is not None}
+        if not self.search:
+            given["shrinkage"] = self.settings_["shrinkage"]
+        chosen = {**POOL_START, "seen_handicap": 0.0, **given}
+        if self.search_["tasks"] and (len(given) < len(POOL_START) or self.seen_handicap is None):
+            cases = PoolSearch(search, S, self.settings_, self.setting == "gzsl", pool_share)
+            start = {name: chosen[name] for name in POOL_START}
+            chosen, found = cases.run(start, {k: v for k, v in POOL_OPTIONS.items() if k not in given})
+            self.search_ = {**self.search_, "pool": found}
+        if self.seen_handicap is not None:
+            chosen["seen_handicap"] = self.seen_handicap
+        self.settings_ = {**self.settings_, **chosen}
+
+    def _embed_classes(self, A):
+        # A class that the pool was searched for is known by its description, whatever it is called now.
+        E, corrected = super()._embed_classes(A), self.kernel_["descriptions"][len(self.seen_means_) :]
+        known = same_rows(A, corrected)
+        E[known >= 0] = self.unseen_means_[known[known >= 0]]
+        return E
+
+    def _known_means(self):
+        return np.vstack([self.seen_means_, self.unseen_means_])

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from firstsight.methods.parts.pool_mixture import (
+    Labelled,
+    PoolProblem,
+    objective,
+    posterior,
+    responsibilities,
+    widened,
+)
+from firstsight.methods.parts.prototypes import Prototypes, closeness
+from firstsight.methods.parts.whitened_space import Space
+
+SEEN, UNSEEN, Q = 6, 4, 12
+SETTINGS = {"temperature": 1.5, "noise": 2.0, "pool_nugget": 0.05, "cap": np.inf, "rounds": 2}
+
+
+@pytest.fixture
+def case():
+    """Labelled classes in a flat space of their own, a pool of other classes, and a smooth kernel over all of them."""
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(SEEN + UNSEEN, 3))
+    K = np.exp(-((A[:, None] - A) ** 2).sum(axis=2) / 6)
+    centres = 4 * A @ rng.normal(size=(3, Q)) / Q**0.5
+    counts = np.full(SEEN, 20.0)
+    labelled = Labelled(20 * centres[:SEEN], counts, K)
+    truth = np.repeat(np.arange(UNSEEN), 15)
+    pool = (centres[SEEN + truth] + rng.normal(size=(60, Q))).astype(np.float32)
+    U = np.linalg.svd(centres[:SEEN].T, full_matrices=False)[0]
+    space = Space(
+        np.eye(Q, dtype=np.float32), U.astype(np.float32), (centres[:SEEN].mean(axis=0) @ U).astype(np.float32)
+    )
+    return labelled, pool, truth, space
+
+
+def test_em_never_lowers_its_objective(case):
+    labelled, pool, _, space = case
+    Z = pool @ space.directions - space.offset
+    R = np.full((len(pool), UNSEEN), 1 / UNSEEN) + 0.1 * np.random.default_rng(1).uniform(size=(len(pool), UNSEEN))
+    R /= R.sum(axis=1, keepdims=True)
+    values = []
+    for _ in range(12):
+        # With an infinite cap the pool rows count in full: then, and only then, this is EM as in the book.
+        fitted, unseen = posterior(space, labelled, Z, R, {**SETTINGS, "cap": 1e12})
+        values.append(objective(fitted, unseen, labelled, Z, False, SETTINGS))
+        R = responsibilities(Z, fitted.means, unseen, 0.0, False, SETTINGS["temperature"])
+    assert (np.diff(values) > -1e-4).all()
+    assert values[-1] > values[0] + 0.1
+
+
+def test_the_m_step_is_the_posterior_mean_by_a_plain_loop(case):
+    labelled, pool, truth, space = case
+    Z, R = pool @ space.directions - space.offset, np.eye(UNSEEN)[truth]
+    fitted, unseen = posterior(space, labelled, Z, R, {**SETTINGS, "cap": 5.0})
+    counted = 15 * 5 / (5 + 15)  # the pool rows of a class count as fewer than the cap
+    means = [labelled.sums[c] / 20 @ space.directions - space.offset for c in range(SEEN)]
+    means += [Z[truth == c].mean(axis=0) for c in range(UNSEEN)]
+    K = labelled.K + 0.05 * np.eye(SEEN + UNSEEN)
+    noise = np.diag([2.0 / 20] * SEEN + [2.0 / counted] * UNSEEN)
+    expected = K @ np.linalg.inv(K + noise) @ np.array(means)
+    np.testing.assert_allclose(np.vstack([fitted.means, unseen]), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_wider_space_holds_the_pools_means_and_leaves_the_old_directions_as_they_were(case):
+    labelled, pool, truth, space = case
+    R = np.eye(UNSEEN)[truth]
+    wide = widened(space, labelled, pool, R)
+    e = space.directions.shape[1]
+    np.testing.assert_array_equal(wide.directions[:, :e], space.directions)
+    gaps = R.T @ pool / 15 - labelled.sums.mean(axis=0) / 20
+    basis = np.linalg.qr(wide.directions)[0]
+    np.testing.assert_allclose(gaps @ basis @ basis.T, gaps, atol=1e-4)
+    assert np.abs(wide.directions[:, e:].T @ space.directions).max() < 1e-5
+
+
+def test_the_objective_is_log_likelihood_and_log_prior_by_a_plain_loop(case):
+    labelled, pool, truth, space = case
+    tau, Z = SETTINGS["temperature"], (pool @ space.directions - space.offset).astype(np.float64)
+    fitted, unseen = posterior(space, labelled, Z, np.eye(UNSEEN)[truth], SETTINGS | {"cap": 1e12})
+    means = np.vstack([fitted.means, unseen])
+
+    def gain(z, mean):  # of a row in a class about `mean` over one in a class about the origin
+        return (z @ z - (z - mean) @ (z - mean)) / (2 * tau)
+
+    expected = sum(np.log(sum(np.exp(gain(z, m)) for m in unseen)) for z in Z)
+    rows = labelled.sums / 20 @ space.directions - space.offset
+    expected += sum(20 * gain(z, m) for z, m in zip(rows, fitted.means, strict=True))
+    K = labelled.K + SETTINGS["pool_nugget"] * np.eye(SEEN + UNSEEN)
+    expected -= SETTINGS["noise"] / (2 * tau) * np.trace(means.T @ np.linalg.inv(K) @ means)
+    assert objective(fitted, unseen, labelled, Z, False, SETTINGS) == pytest.approx(tau * expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("seen_too", [True, False])
+@pytest.mark.parametrize("rows", [1, 60])
+@pytest.mark.parametrize("starts", [1, 2, 3])
+def test_the_pool_corrects_means_and_one_row_does_no_harm(case, seen_too, rows, starts):
+    labelled, pool, truth, space = case
+    means = labelled.sums / 20 @ space.directions - space.offset
+    weights = np.linalg.solve(labelled.K[:SEEN, :SEEN] + 0.15 * np.eye(SEEN), means)
+    model = Prototypes(space, means, weights, 1.0)
+    problem = PoolProblem(model, labelled, pool[:rows], seen_too, 0.3)
+    fitted, unseen = problem.solve({**SETTINGS, "cap": 30.0, "starts": starts})
+    assert np.isfinite(unseen).all()
+    before = closeness(pool @ space.directions - space.offset, labelled.K[SEEN:, :SEEN] @ weights)
+    after = closeness(pool @ fitted.space.directions - fitted.space.offset, unseen)
+    right_before, right_after = ((scores.argmax(axis=1) == truth).mean() for scores in (before, after))
+    assert right_after >= right_before - (0.05 if rows == 1 else 0)

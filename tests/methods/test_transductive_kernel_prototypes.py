@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from firstsight.evaluation.metrics import mean_class_accuracy
+from firstsight.methods import KernelPrototypes, TransductiveKernelPrototypes
+
+QUICK = {"search": False}
+
+
+def pool_of(task, setting):
+    return task.X_unseen if setting == "zsl" else task.pool
+
+
+def test_with_no_pool_both_classes_agree(task):
+    seen = task.table.loc[task.seen]
+    for parameters in ({"refinement": 0}, QUICK):
+        one = KernelPrototypes(**parameters).fit(task.X, task.y, seen)
+        two = TransductiveKernelPrototypes(**parameters).fit(task.X, task.y, seen)
+        for classes in (None, task.table):
+            np.testing.assert_array_equal(
+                one.decision_function(task.pool, classes=classes), two.decision_function(task.pool, classes=classes)
+            )
+
+
+@pytest.mark.parametrize("setting", ["zsl", "gzsl"])
+def test_a_pool_without_a_say_leaves_the_inductive_answer(task, setting):
+    fixed = {"search": False, "seen_handicap": 0.2}
+    one = KernelPrototypes(**fixed).fit(task.X, task.y, task.table)
+    two = TransductiveKernelPrototypes(setting=setting, cap=0, **fixed)
+    two.fit(task.X, task.y, task.table, X_unlabeled=pool_of(task, setting))
+    np.testing.assert_allclose(one.decision_function(task.pool), two.decision_function(task.pool), rtol=1e-4)
+
+
+@pytest.mark.parametrize("setting", ["zsl", "gzsl"])
+def test_the_search_is_told_and_the_fit_is_deterministic(task, setting):
+    given = {"setting": setting, "refinement": 10, "rounds": 1}
+    models = [
+        TransductiveKernelPrototypes(**given).fit(task.X, task.y, task.table, X_unlabeled=pool_of(task, setting))
+        for _ in range(2)
+    ]
+    np.testing.assert_array_equal(*(m.decision_function(task.pool) for m in models))
+    told = json.loads(json.dumps(models[0].search_))
+    assert told["pool"]["tasks"] == told["tasks"] >= 4
+    assert told["pool"]["tried"][-1]["settings"]["cap"] == 0  # the inductive answer always stands for comparison
+    assert set(models[0].settings_) >= {
+        "starts",
+        "cap",
+        "temperature",
+        "rounds",
+        "pool_nugget",
+        "seen_handicap",
+        "power",
+    }
+    found = models[0].predict(task.X_unseen, classes=list(task.unseen))
+    assert mean_class_accuracy(task.y_unseen, found) >= 0.8
+
+
+def far_from_its_description(seed=0):
+    """Unseen classes whose rows lie well beside where their descriptions say: only a pool can tell."""
+    rng = np.random.default_rng(seed)
+    A = rng.uniform(size=(24, 6))
+    centres = A @ rng.normal(size=(6, 20)) + 0.35 * rng.normal(size=(24, 20))
+    y = np.repeat(np.arange(24), 25)
+    return centres[y] + 0.25 * rng.normal(size=(len(y), 20)), y, A
+
+
+def test_a_pool_helps_where_descriptions_are_inexact():
+    X, y, A = far_from_its_description()
+    known = y < 18
+    inductive = KernelPrototypes(**QUICK).fit(X[known], y[known], A)
+    model = TransductiveKernelPrototypes(setting="zsl", **QUICK)
+    model.fit(X[known], y[known], A, X_unlabeled=X[~known])
+    before, after = (
+        mean_class_accuracy(y[~known], m.predict(X[~known], classes=range(18, 24))) for m in (inductive, model)
+    )
+    assert after > before
+
+
+def test_unseen_classes_are_known_by_description_and_later_ones_are_foretold(task):
+    model = TransductiveKernelPrototypes(setting="zsl", **QUICK)
+    model.fit(task.X, task.y, task.table, X_unlabeled=task.X_unseen)
+    renamed = task.table.loc[task.unseen].rename(index=lambda c: f"new {c}")
+    np.testing.assert_array_equal(
+        model.decision_function(task.X_unseen, classes=list(task.unseen)),
+        model.decision_function(task.X_unseen, classes=renamed),
+    )
+    later = pd.DataFrame(task.table.to_numpy()[:2] + 0.05, index=["later 1", "later 2"], columns=task.table.columns)
+    assert np.isfinite(model.decision_function(task.X_unseen, classes=later)).all()
+
+
+@pytest.mark.parametrize(("setting", "search"), [("zsl", False), ("gzsl", False), ("gzsl", True)])
+@pytest.mark.parametrize("kind", ["one row", "copies of one row", "zeros", "same descriptions", "few classes"])
+def test_odd_pools_get_finite_scores(task, setting, search, kind):
+    X, y, table = task.X, task.y, task.table
+    pool = {
+        "one row": task.X_unseen[:1],
+        "copies of one row": np.repeat(task.X_unseen[:1], 20, axis=0),
+        "zeros": np.zeros((5, 16), dtype=np.float32),
+    }.get(kind, task.X_unseen[:40])
+    if kind == "same descriptions":
+        table = table.copy()
+        table.loc[task.unseen] = table.loc[task.unseen[0]].to_numpy()
+    if kind == "few classes":
+        some = np.isin(y, task.seen[:3])
+        X, y = X[some], y[some]
+    model = TransductiveKernelPrototypes(setting=setting, search=search, refinement=0, nugget=0.03, noise=2.0)
+    model.fit(X, y, table, X_unlabeled=pool)
+    assert np.isfinite(model.decision_function(task.pool)).all()
