@@ -95,9 +95,8 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     )  # a run of equal values costs the file nothing
     found = pyarrow.parquet.read_table(path)
     found.validate(full=True)  # text that is none would be found out much later
-    table = found.to_pandas()
-    found: pd.DataFrame = table.reset_index() if table.index.name else table  # a frame saved with its index
-    return found
+    table: pd.DataFrame = found.to_pandas()
+    return table.reset_index() if table.index.name else table  # a frame saved with its index
 
 
 def _read_csv(path: Path, text_columns: set[str], or_first: bool) -> pd.DataFrame:
