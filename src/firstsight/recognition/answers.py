@@ -52,7 +52,7 @@ class Answers:
     @property
     def best(self) -> list[Any]:
         """The answer of each row: its best class, or "none of these"."""
-        found = self.classes[:, 0].tolist()
+        found: list[Any] = self.classes[:, 0].tolist()
         if self.rejected is None:
             return found
         return [NONE_OF_THESE if gone else name for name, gone in zip(found, self.rejected, strict=True)]
