@@ -12,7 +12,9 @@ on fewer classes, whose scores are larger or smaller, to the final one. α says 
 are surer (0) or just larger (1); ε is the share of rows where the answer is a guess however far it leads. All
 three keep the order of the scores: confidence never changes an answer.
 
-"None of these" looks at how far the best candidate stands above the reference classes, in units of σ_row.
+This is confidence among the candidates, whatever the row is. "None of these" looks at how far the best candidate stands
+above the reference classes, in units of σ_row; and `familiarity`, whatever the candidates, at how far the row is from
+all that training has seen.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field
 from scipy.special import softmax
 
+from firstsight.calibration.familiarity import SHARES, Familiarity
 from firstsight.errors import BadInput
 from firstsight.schemas import Schema
 
@@ -33,7 +36,6 @@ if TYPE_CHECKING:
     from firstsight.methods import ZeroShotClassifier
 
 REFERENCE_CLASSES = 64
-SHARES = np.linspace(0, 1, 101)
 
 
 class Scale(Schema):
@@ -53,11 +55,12 @@ class Scale(Schema):
         sure: np.ndarray = (1 - self.guesses) * softmax(scores / t[:, None], axis=1) + self.guesses / scores.shape[1]
         return sure
 
-    def threshold(self, reject_share: float) -> float:
-        """The standing below which a row is "none of these", so that this share of known rows is lost."""
+    def threshold(self, reject_share: float, lost: float = 0.0) -> float:
+        """The standing below which a row is "none of these", so that this share of known rows is lost; `lost` of it
+        is lost already, for another reason."""
         if not 0 <= reject_share < 1:
             raise BadInput(f"The share of known rows to reject must lie from 0 up to 1, but is {reject_share}.")
-        return float(np.interp(reject_share, SHARES, self.standing))
+        return float(np.interp(reject_share - lost, SHARES, self.standing))
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +75,7 @@ class Calibration:
     n_folds: int = 0
     held_out_classes: int = 0  # of each fold
     training_classes: int = 0  # of each fold
+    familiarity: Familiarity | None = None  # None in folders of models that were saved before there was such
 
     def scale_for(self, seen: np.ndarray, shifted: bool = False) -> Scale:
         """The scale for candidates of which `seen (k,)` are training classes."""
@@ -91,15 +95,23 @@ class Calibration:
         return standing(scores.max(axis=1), *reference_scores(model, X, self.reference))
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but `reference`, as JSON can hold it."""
+        """Everything but `arrays`, as JSON can hold it."""
         about = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "reference"}
-        return {**about, "scales": {kind: scale.model_dump() for kind, scale in self.scales.items()}}
+        about["scales"] = {kind: scale.model_dump() for kind, scale in self.scales.items()}
+        return {**about, "familiarity": None if self.familiarity is None else self.familiarity.to_json()}
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What JSON does not hold, by name."""
+        return {"reference": self.reference, **({} if self.familiarity is None else {"rows": self.familiarity.rows})}
 
     @classmethod
-    def from_json(cls, about: dict[str, Any], reference: np.ndarray) -> Calibration:
-        """The reverse of `to_json`."""
+    def from_json(cls, about: dict[str, Any], reference: np.ndarray, rows: np.ndarray | None = None) -> Calibration:
+        """The reverse of `to_json` and `arrays`."""
         scales = {kind: Scale(**scale) for kind, scale in about["scales"].items()}
-        return cls(**{**about, "scales": scales, "reference": reference})
+        known = about.get("familiarity")
+        familiarity = None if known is None or rows is None else Familiarity(rows, **known)
+        return cls(**{**about, "scales": scales, "reference": reference, "familiarity": familiarity})
 
 
 def reference_descriptions(model: ZeroShotClassifier) -> np.ndarray:

@@ -20,6 +20,7 @@ from firstsight.calibration.confidence import (
     reference_scores,
     standing,
 )
+from firstsight.calibration.familiarity import measure_familiarity
 from firstsight.data import ZeroShotDataset
 from firstsight.errors import BadInput
 from firstsight.evaluation import figures, fit_on
@@ -90,6 +91,7 @@ def calibrate(
         n_folds=len(folds),
         held_out_classes=round(np.mean([len(fold.unseen_classes) for fold in folds])),
         training_classes=round(np.mean([len(fold.seen_classes) for fold in folds])),
+        familiarity=measure_familiarity(dataset, folds),
     )
 
 
