@@ -18,9 +18,10 @@ import numpy as np
 
 from firstsight import load_dataset
 from firstsight.calibration import Calibration, calibrate
-from firstsight.cli.options import make_estimator
+from firstsight.cli.options import read_assignments
 from firstsight.evaluation import fit_on
 from firstsight.evaluation.reliability import Reliability, reliability
+from firstsight.methods import make_estimator
 from firstsight.reporting.figures.figure_style import save_figure
 from firstsight.reporting.figures.reliability_plot import reliability_plot
 
@@ -55,7 +56,13 @@ def main() -> None:
     for dataset in whole.validation_folds() if arguments.nested else [whole]:
         began = time.perf_counter()
         model = fit_on(
-            make_estimator(arguments.method, arguments.set, arguments.seed, preset=arguments.preset), dataset
+            make_estimator(
+                arguments.method,
+                read_assignments(arguments.set, arguments.preset),
+                random_state=arguments.seed,
+                verbose=True,
+            ),
+            dataset,
         )
         fitted = time.perf_counter()
         calibration = calibrate(model, dataset, arguments.folds, verbose=True)

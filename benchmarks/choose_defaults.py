@@ -14,7 +14,8 @@ import argparse
 import numpy as np
 
 from firstsight import evaluate, find_method, load_dataset
-from firstsight.cli.options import make_estimator
+from firstsight.cli.options import read_assignments
+from firstsight.methods import make_estimator
 
 CANDIDATES = {
     "deep-embedding": [
@@ -52,8 +53,10 @@ def main() -> None:
     print(f"{find_method(arguments.method).__name__}, {len(folds)} folds of {folds[0].name.rpartition(' fold')[0]}")
     print(f"{'T1':>5} {'ts':>5} {'tr':>5} {'H':>5} {'seconds':>8}  changed")
     for candidate in [" ".join(arguments.candidate)] if arguments.candidate else CANDIDATES[arguments.method]:
+        parameters = read_assignments(candidate.split())
         results = [
-            evaluate(make_estimator(arguments.method, candidate.split(), seed), fold) for seed, fold in enumerate(folds)
+            evaluate(make_estimator(arguments.method, parameters, random_state=seed, verbose=True), fold)
+            for seed, fold in enumerate(folds)
         ]
         mean = 100 * np.mean([[r.t1, r.ts, r.tr, r.h] for r in results], axis=0)
         seconds = np.mean([r.seconds for r in results])

@@ -143,6 +143,24 @@ def test_a_file_is_known_by_its_name_alone():
     assert _twice([*MODULES, SOURCE / "records" / "search.py"]) == {"search"}  # it would be found
 
 
+def _lengths(text: str) -> dict[str, int]:
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)]
+    return {node.name: (node.end_lineno or node.lineno) - node.lineno + 1 for node in functions}
+
+
+# A command reads words, calls one function and prints; elsewhere a few functions tell one long story in order.
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: m.relative_to(SOURCE).as_posix())
+def test_no_function_is_long(module):
+    allowed = 50 if _part(module) == "cli" else 60
+    lengths = _lengths(module.read_text(encoding="utf-8"))
+    assert not {name: lines for name, lines in lengths.items() if lines > allowed}
+
+
+def test_the_length_of_a_function_is_measured_from_its_first_line_to_its_last():
+    assert _lengths("class A:\n    def f(\n        self,\n    ):\n        x = 1\n\n        return x\n") == {"f": 6}
+
+
 # Loading must never run code that came with a file.
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__", "torch.load", "joblib.load", "pd.read_pickle"}
 FORBIDDEN_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve"}

@@ -52,7 +52,8 @@ def _table(text):
 
 
 def test_the_json_file_has_confidence_score_and_ranks(cli, model, rows, small, tmp_path):
-    done = cli("predict", model, rows, "--classes", "unseen", "--top", 5, "--json", tmp_path / "a.json")
+    asked = ("--classes", "unseen", "--top", 5, "--accept-all")
+    done = cli("predict", model, rows, *asked, "--json", tmp_path / "a.json")
     assert (done.code, done.out, done.err) == (0, "", "")
     entries = json.loads((tmp_path / "a.json").read_text())
     X, y = small.part("test_unseen")
@@ -60,7 +61,7 @@ def test_the_json_file_has_confidence_score_and_ranks(cli, model, rows, small, t
     assert [entry["row"] for entry in entries] == list(range(len(X)))
     assert [e["class"] for e in entries] == load(model).predict(X, classes=list(small.unseen_classes)).tolist()
     for entry in entries:
-        assert set(entry) == {"row", "file", "class", "confidence", "top"}
+        assert set(entry) == {"row", "file", "class", "confidence", "top", "distance"}
         assert entry["confidence"] == entry["top"][0]["confidence"]
         assert len({one["class"] for one in entry["top"]}) == 5
         sure = [one["confidence"] for one in entry["top"]]
@@ -70,7 +71,7 @@ def test_the_json_file_has_confidence_score_and_ranks(cli, model, rows, small, t
 
 
 def test_the_screen_shows_confidence_where_it_is_known(cli, model, bare, rows):
-    shown = _table(cli("predict", model, rows).out)
+    shown = _table(cli("predict", model, rows, "--accept-all").out)
     assert list(shown[0]) == ["row", "class", "confidence"]
     assert all(0 < float(line["confidence"]) < 1 for line in shown)
     assert list(_table(cli("predict", bare, rows).out)[0]) == ["row", "class"]
@@ -92,7 +93,7 @@ def test_none_of_these_is_an_answer_when_asked_for(cli, model, rows):
         for share in (0.02, 0.6)
     )
     assert few.count("none of these") < 20 < many.count("none of these") < 120
-    assert "none of these" not in cli("predict", model, rows).out
+    assert "none of these" not in cli("predict", model, rows, "--accept-all").out
 
 
 def test_reasons_are_told_in_both_kinds_of_file(cli, model, rows, small, tmp_path):
@@ -161,7 +162,7 @@ def test_pictures_are_named_by_their_files(cli, model, pictures, small, tmp_path
     expected = load(model).predict(small.features[small.test_unseen][:4]).tolist()
     assert [entry["class"] for entry in entries] == expected
     assert [entry["file"] for entry in entries] == [str(pictures / f"{n}.png") for n in range(4)]
-    assert set(entries[0]) == {"file", "class", "confidence", "top"}
+    assert set(entries[0]) == {"file", "class", "confidence", "top", "rejected", "distance"}
     assert [line["file"] for line in _table((tmp_path / "a.csv").read_text())] == [e["file"] for e in entries]
     one = _table(cli("predict", model, pictures / "2.png", pictures / "0.png").out)
     assert [line["class"] for line in one] == [expected[2], expected[0]]
@@ -259,7 +260,7 @@ def test_the_option_that_was_called_calibrate_still_works(cli, npz, tmp_path):
 
 def test_ranks_are_shown_without_a_json_file(cli, model, rows, small):
     shown = _table(cli("predict", model, rows, "--top", 3).out)
-    assert list(shown[0]) == ["row", "rank", "class", "confidence", "score"]
+    assert list(shown[0]) == ["row", "rank", "class", "confidence", "score", "rejected"]
     scores = load(model).decision_function(small.features[small.test_unseen])
     best = np.argsort(-scores, axis=1, kind="stable")[:, :3]
     assert [line["class"] for line in shown] == load(model).classes_[best].ravel().tolist()

@@ -43,7 +43,7 @@ def test_a_path_a_picture_an_array_and_a_folder_of_it_get_the_same_answer(colour
         np.testing.assert_allclose(found.scores, alone[0].scores, rtol=1e-4)
         assert together.classes[row].tolist() == found.classes[0].tolist()
     assert list(together.names)[:2] == [str(path), str(path)]
-    assert together.to_frame().shape == (5, 3)
+    assert list(together.to_frame().columns) == ["file", "class", "confidence", "rejected", "distance"]
 
 
 def test_sub_folders_named_like_classes_are_scored_and_confusions_counted(colours, pictures):
@@ -64,7 +64,7 @@ def test_sub_folders_named_like_classes_are_scored_and_confusions_counted(colour
 
 def test_rows_of_features_need_no_backbone(rows, small):
     X, y = small.part("test_unseen")
-    found = rows(X, classes="unseen")
+    found = rows(X, classes="unseen", reject_far=False)
     assert found.best == rows.model.predict(X, classes=list(small.unseen_classes)).tolist()
     assert list(found.names) == list(range(len(X)))
     assert rows(X[0], classes="unseen").best == found.best[:1]
@@ -120,7 +120,7 @@ def test_nothing_to_compare_with_is_told(rows, small):
 def test_answers_as_a_table_as_ranks_and_as_json_agree(rows, small):
     found = rows(small.features[:6], top=3, reject_share=0.3, why=True)
     table, ranked, entries = found.to_frame(), found.ranked(), found.as_json()
-    assert list(table.columns) == ["row", "class", "confidence", "rejected", "for", "against"]
+    assert list(table.columns) == ["row", "class", "confidence", "rejected", "distance", "for", "against"]
     assert list(ranked.columns) == ["row", "rank", "class", "confidence", "score", "rejected"]
     assert len(ranked) == 18
     for row, entry in enumerate(entries):

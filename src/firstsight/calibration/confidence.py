@@ -12,24 +12,30 @@ on fewer classes, whose scores are larger or smaller, to the final one. α says 
 are surer (0) or just larger (1); ε is the share of rows where the answer is a guess however far it leads. All
 three keep the order of the scores: confidence never changes an answer.
 
-"None of these" looks at how far the best candidate stands above the reference classes, in units of σ_row.
+This is confidence among the candidates, whatever the row is. "None of these" looks at how far the best candidate stands
+above the reference classes, in units of σ_row; and `familiarity`, whatever the candidates, at how far the row is from
+all that training has seen.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from pydantic import Field
 from scipy.special import softmax
 
+from firstsight.calibration.familiarity import SHARES, Familiarity
 from firstsight.errors import BadInput
 from firstsight.schemas import Schema
 
+if TYPE_CHECKING:
+    from firstsight.methods import ZeroShotClassifier
+
 REFERENCE_CLASSES = 64
-SHARES = np.linspace(0, 1, 101)
 
 
 class Scale(Schema):
@@ -46,13 +52,15 @@ class Scale(Schema):
     def confidence(self, scores: np.ndarray, row_spread: np.ndarray) -> np.ndarray:
         """Scores (n, k) and σ_row (n,), both in units of σ, as confidence (n, k)."""
         t = self.temperature * row_spread**self.row_power
-        return (1 - self.guesses) * softmax(scores / t[:, None], axis=1) + self.guesses / scores.shape[1]
+        sure: np.ndarray = (1 - self.guesses) * softmax(scores / t[:, None], axis=1) + self.guesses / scores.shape[1]
+        return sure
 
-    def threshold(self, reject_share: float) -> float:
-        """The standing below which a row is "none of these", so that this share of known rows is lost."""
+    def threshold(self, reject_share: float, lost: float = 0.0) -> float:
+        """The standing below which a row is "none of these", so that this share of known rows is lost; `lost` of it
+        is lost already, for another reason."""
         if not 0 <= reject_share < 1:
             raise BadInput(f"The share of known rows to reject must lie from 0 up to 1, but is {reject_share}.")
-        return float(np.interp(reject_share, SHARES, self.standing))
+        return float(np.interp(reject_share - lost, SHARES, self.standing))
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,41 +75,53 @@ class Calibration:
     n_folds: int = 0
     held_out_classes: int = 0  # of each fold
     training_classes: int = 0  # of each fold
+    familiarity: Familiarity | None = None  # None in folders of models that were saved before there was such
 
     def scale_for(self, seen: np.ndarray, shifted: bool = False) -> Scale:
         """The scale for candidates of which `seen (k,)` are training classes."""
         wanted = "unseen" if not seen.any() else "seen" if seen.all() else "shifted" if shifted else "all"
         return self.scales.get(wanted) or next(iter(self.scales.values()))
 
-    def confidence(self, model, X, scores: np.ndarray, seen: np.ndarray, shifted: bool = False) -> np.ndarray:
+    def confidence(
+        self, model: ZeroShotClassifier, X: ArrayLike, scores: np.ndarray, seen: np.ndarray, shifted: bool = False
+    ) -> np.ndarray:
         """Confidence (n, k) of the candidates' scores (n, k); `seen (k,)` marks the training classes among them."""
         _, row_spread = reference_scores(model, X, self.reference)
         scores = np.asarray(scores, dtype=np.float64) / self.spread
         return self.scale_for(seen, shifted).confidence(scores, floored(row_spread / self.spread))
 
-    def standing(self, model, X, scores: np.ndarray) -> np.ndarray:
+    def standing(self, model: ZeroShotClassifier, X: ArrayLike, scores: np.ndarray) -> np.ndarray:
         """How far the best candidate of each row stands above the reference classes (n,), in units of σ_row."""
         return standing(scores.max(axis=1), *reference_scores(model, X, self.reference))
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but `reference`, as JSON can hold it."""
+        """Everything but `arrays`, as JSON can hold it."""
         about = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "reference"}
-        return {**about, "scales": {kind: scale.model_dump() for kind, scale in self.scales.items()}}
+        about["scales"] = {kind: scale.model_dump() for kind, scale in self.scales.items()}
+        return {**about, "familiarity": None if self.familiarity is None else self.familiarity.to_json()}
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What JSON does not hold, by name."""
+        return {"reference": self.reference, **({} if self.familiarity is None else {"rows": self.familiarity.rows})}
 
     @classmethod
-    def from_json(cls, about: dict[str, Any], reference: np.ndarray) -> Calibration:
-        """The reverse of `to_json`."""
+    def from_json(cls, about: dict[str, Any], reference: np.ndarray, rows: np.ndarray | None = None) -> Calibration:
+        """The reverse of `to_json` and `arrays`."""
         scales = {kind: Scale(**scale) for kind, scale in about["scales"].items()}
-        return cls(**{**about, "scales": scales, "reference": reference})
+        known = about.get("familiarity")
+        familiarity = None if known is None or rows is None else Familiarity(rows, **known)
+        return cls(**{**about, "scales": scales, "reference": reference, "familiarity": familiarity})
 
 
-def reference_descriptions(model) -> np.ndarray:
+def reference_descriptions(model: ZeroShotClassifier) -> np.ndarray:
     """Up to REFERENCE_CLASSES descriptions of a fitted model's seen classes, evenly from all of them."""
-    A = model.descriptions_[model.seen_code_ >= 0]
-    return A[np.unique(np.linspace(0, len(A) - 1, REFERENCE_CLASSES).round().astype(int))]
+    A: np.ndarray = model.descriptions_[model.seen_code_ >= 0]
+    chosen: np.ndarray = A[np.unique(np.linspace(0, len(A) - 1, REFERENCE_CLASSES).round().astype(int))]
+    return chosen
 
 
-def reference_scores(model, X, reference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def reference_scores(model: ZeroShotClassifier, X: ArrayLike, reference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation (n,) of each row's scores over the reference classes."""
     # Under names that no model knows: what counts is the description, whatever a method does with known classes.
     names = [f"\0reference {number}" for number in range(len(reference))]
@@ -111,9 +131,11 @@ def reference_scores(model, X, reference: np.ndarray) -> tuple[np.ndarray, np.nd
 
 def standing(best: np.ndarray, mean: np.ndarray, row_spread: np.ndarray) -> np.ndarray:
     """(best score − mean reference score) / σ_row."""
-    return (best - mean) / floored(row_spread)
+    height: np.ndarray = (best - mean) / floored(row_spread)
+    return height
 
 
 def floored(row_spread: np.ndarray) -> np.ndarray:
     """A row that every reference class suits alike has no spread; it must not divide by zero."""
-    return np.maximum(row_spread, 1e-6)
+    spread: np.ndarray = np.maximum(row_spread, 1e-6)
+    return spread

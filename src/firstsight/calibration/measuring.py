@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -20,12 +20,16 @@ from firstsight.calibration.confidence import (
     reference_scores,
     standing,
 )
+from firstsight.calibration.familiarity import measure_familiarity
 from firstsight.data import ZeroShotDataset
 from firstsight.errors import BadInput
 from firstsight.evaluation import figures, fit_on
 from firstsight.evaluation.reliability import reliability
 from firstsight.evaluation.trade_off import TradeOff, best_constant, trade_off
 from firstsight.terminal import progress
+
+if TYPE_CHECKING:
+    from firstsight.methods import ZeroShotClassifier
 
 KINDS = ("unseen", "seen", "all", "shifted")
 SPREAD_ROWS = 512
@@ -36,7 +40,7 @@ PRIOR_MEAN, PRIOR_SPREAD = np.array([-0.8, 0.5, 0.05]), np.array([1.0, 0.5, 0.1]
 
 
 def calibrate(
-    model,
+    model: ZeroShotClassifier,
     dataset: ZeroShotDataset,
     n_folds: int = 3,
     *,
@@ -87,6 +91,7 @@ def calibrate(
         n_folds=len(folds),
         held_out_classes=round(np.mean([len(fold.unseen_classes) for fold in folds])),
         training_classes=round(np.mean([len(fold.seen_classes) for fold in folds])),
+        familiarity=measure_familiarity(dataset, folds),
     )
 
 
@@ -150,17 +155,20 @@ class _Measured:
         return found
 
 
-def _fit_copy(model, fold: ZeroShotDataset, number: int, checkpoint: str | Path | None):
-    copy = clone(model)
+def _fit_copy(
+    model: ZeroShotClassifier, fold: ZeroShotDataset, number: int, checkpoint: str | Path | None
+) -> ZeroShotClassifier:
+    copy: ZeroShotClassifier = clone(model)
     known = copy.get_params()
     if "checkpoint" in known:
         copy.set_params(checkpoint=None if checkpoint is None else f"{checkpoint}.fold{number + 1}")
     if "verbose" in known:
         copy.set_params(verbose=False)
-    return fit_on(copy, fold)
+    fit_on(copy, fold)
+    return copy
 
 
-def _measure(model, fold: ZeroShotDataset) -> _Measured:
+def _measure(model: ZeroShotClassifier, fold: ZeroShotDataset) -> _Measured:
     reference = reference_descriptions(model)
     spread = _spread(model, fold, reference)
     classes = [*fold.seen_classes, *fold.unseen_classes]
@@ -177,7 +185,7 @@ def _measure(model, fold: ZeroShotDataset) -> _Measured:
     return _Measured(len(fold.seen_classes), **made)
 
 
-def _spread(model, dataset: ZeroShotDataset, reference: np.ndarray) -> float:
+def _spread(model: ZeroShotClassifier, dataset: ZeroShotDataset, reference: np.ndarray) -> float:
     """σ: the median spread of training rows' scores over the reference classes."""
     rows = dataset.train[np.unique(np.linspace(0, len(dataset.train) - 1, SPREAD_ROWS).astype(int))]
     return float(np.median(reference_scores(model, dataset.features[rows], reference)[1])) or 1.0
@@ -215,7 +223,7 @@ def _fit(folds: Sequence[_Rows]) -> np.ndarray:
     thin = [_thinned(f) for f in folds]
     n = sum(len(f.right) for f in thin)
 
-    def loss(parameters):
+    def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         total, slope = 0.0, np.zeros(3)
         for f in thin:
             value, gradient = log_loss(parameters, f.scores, f.row_spread, f.right, f.weights)
@@ -223,7 +231,8 @@ def _fit(folds: Sequence[_Rows]) -> np.ndarray:
         away = (parameters - PRIOR_MEAN) / PRIOR_SPREAD
         return total + away @ away / (2 * n), slope + away / PRIOR_SPREAD / n
 
-    return minimize(loss, PRIOR_MEAN, jac=True, bounds=BOUNDS, method="L-BFGS-B").x
+    found: np.ndarray = minimize(loss, PRIOR_MEAN, jac=True, bounds=BOUNDS, method="L-BFGS-B").x
+    return found
 
 
 def _thinned(rows: _Rows) -> _Rows:
@@ -234,7 +243,9 @@ def _thinned(rows: _Rows) -> _Rows:
     )
 
 
-def log_loss(parameters, scores, row_spread, right, weights) -> tuple[float, np.ndarray]:
+def log_loss(
+    parameters: np.ndarray, scores: np.ndarray, row_spread: np.ndarray, right: np.ndarray, weights: np.ndarray
+) -> tuple[float, np.ndarray]:
     """Weighted log loss of the best candidate's confidence and its gradient in (log T, α, ε)."""
     log_t, power, guesses = parameters
     k = scores.shape[1]

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    import numpy as np
+    from rich.table import Table
+
+    from firstsight.data import ZeroShotDataset
 
 # Small enough for a minute on a laptop, from the "paper" preset: half the space, few iterations of large steps.
 # For small pictures, and for people who wait: chosen on a validation fold of the letters that training sees.
@@ -70,7 +76,7 @@ def demo(
     console.print(f"Table and pictures: {files}", soft_wrap=True)
 
 
-def _table(records):
+def _table(records: list[dict[str, Any]]) -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -82,7 +88,7 @@ def _table(records):
     return table
 
 
-def _markdown(records) -> str:
+def _markdown(records: list[dict[str, Any]]) -> str:
     lines = ["| method | T1 | ts | tr | H | seconds |", "|---|---:|---:|---:|---:|---:|"]
     for record in records:
         figures = " | ".join(f"{record[k]:.1f}" for k in ("t1", "ts", "tr", "h", "seconds"))
@@ -90,7 +96,7 @@ def _markdown(records) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _draw(data, models, out: Path, random) -> None:
+def _draw(data: ZeroShotDataset, models: dict[str, Any], out: Path, random: np.random.Generator) -> None:
     import numpy as np
 
     from firstsight.reporting.figures.demo_figures import embedding_map, sample_predictions
@@ -111,5 +117,6 @@ def _draw(data, models, out: Path, random) -> None:
     guesses = {short: models[name].predict(X[rows]).tolist() for short, name in answers.items()}
     among = f"named among all {len(data.class_names)}"
     title = f"Letters never shown in training, {among} (ind: inductive, trans: transductive)"
+    assert data.images is not None  # glyphs have pictures
     pictures = data.images[data.test_unseen[rows]]
     save_figure(sample_predictions(pictures, y[rows].tolist(), guesses, title), out / "predictions.png")

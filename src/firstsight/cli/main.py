@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 import warnings
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
@@ -35,7 +36,7 @@ class Interrupted(Exception):
 
 
 class Commands(TyperGroup):
-    def invoke(self, ctx):
+    def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -119,7 +120,7 @@ def _of_the_system(error: OSError) -> str:
     return f"Could not write the output ({error.strerror}); free some space, or send it elsewhere."
 
 
-def _warning(message: Warning | str, category, filename, lineno, line=None) -> str:
+def _warning(message: Warning | str, *_: Any, **__: Any) -> str:
     # A person need not know the line of code that has something to say.
     return f"warning: {visible(' '.join(str(message).split()))}\n"
 

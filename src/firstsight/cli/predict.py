@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firstsight.errors import BadInput
-from firstsight.terminal import say, write_out
+from firstsight.terminal import counted, say, write_out
 
 if TYPE_CHECKING:
     from firstsight.recognition import Answers
@@ -34,6 +34,9 @@ NoneOfThese = Annotated[
 RejectShare = Annotated[
     float, typer.Option(min=0, max=0.99, help="The share of rows of known classes that --none-of-these may lose.")
 ]
+AcceptAll = Annotated[
+    bool, typer.Option("--accept-all", help="Name pictures as well that look like nothing the model has seen.")
+]
 ShiftSeen = Annotated[
     bool,
     typer.Option(
@@ -56,13 +59,15 @@ def predict(
     json: Json = None,
     none_of_these: NoneOfThese = False,
     reject_share: RejectShare = 0.05,
+    accept_all: AcceptAll = False,
     shift_seen: ShiftSeen = False,
     why: Why = False,
     backbone: Backbone = None,
 ) -> None:
     """Name every picture, or every row of a feature file: one line each, with its class and its confidence.
 
-    With --top, one line per class, ranked. Pictures in sub-folders named like classes are counted right or wrong.
+    With --top, one line per class, ranked. Pictures in sub-folders named like classes are counted right or wrong. What
+    looks like nothing that a calibrated model has seen is "none of these".
     """
     from firstsight.recognition import Recognizer
     from firstsight.recognition.inputs import is_feature_file
@@ -76,11 +81,13 @@ def predict(
             top,
             classes=_candidates(classes),
             reject_share=reject_share if none_of_these else None,
+            reject_far=not accept_all,
             shift_seen=shift_seen,
             why=why,
             progress=show,
         )
     _write(answers, csv, json, ranked=top > 1)
+    _tell_far(answers, accept_all)
     if (score := answers.score()) is not None:
         say(str(score))
 
@@ -131,10 +138,22 @@ def _write(answers: Answers, csv: Path | None, json: Path | None, ranked: bool) 
         write_out(text)
 
 
+def _tell_far(answers: Answers, accept_all: bool) -> None:
+    n = 0 if answers.far is None else int(answers.far.sum())
+    if n == 0 or accept_all:
+        return
+    rows = counted(len(answers), "row" if answers.key == "row" else "picture")
+    looks, it = ("looks", "it") if n == 1 else ("look", "them")
+    say(
+        f"{n} of {rows} {looks} like nothing the model has seen; the answer is none of these (--accept-all names {it} "
+        "all the same)."
+    )
+
+
 def _as_csv(answers: Answers, ranked: bool) -> str:
     from firstsight.files import csv_of
 
-    table = answers.ranked() if ranked else answers.to_frame().drop(columns="rejected", errors="ignore")
+    table = answers.ranked() if ranked else answers.to_frame().drop(columns=["rejected", "distance"], errors="ignore")
     if "confidence" in table:
         table["confidence"] = ["" if one is None or one != one else f"{one:.4f}" for one in table["confidence"]]
     return csv_of(table)

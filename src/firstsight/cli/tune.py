@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from firstsight.execution.entries import Entry
     from firstsight.tuning import Choice
     from firstsight.tuning.candidates import Candidate
 
@@ -77,22 +78,18 @@ def tune(
     FILE.trials, and the same command goes on from there when it was killed.
     """
     from firstsight.data import load_dataset
-    from firstsight.execution.entries import Entry
-    from firstsight.methods import find_method, make_estimator, word_of
     from firstsight.tuning import tune as run
     from firstsight.tuning.choices import refuse_to_lose
     from firstsight.tuning.search import fit_in_a_line
     from firstsight.tuning.trials import forget_trials
 
     _refuse_contradictions(objective, search, trials, out)
-    word = word_of(find_method(method))
-    fixed = read_assignments(set, preset)
-    make_estimator(word, fixed)  # judges them, before the data are read
-    entry, values = Entry(word, word, fixed), read_grid(grid, fixed)
+    entry = _entry(method, read_assignments(set, preset))
+    values = read_grid(grid, entry.given)
     dataset = load_dataset(data, features)
     trials_folder = None if json is None else json.with_name(json.name + ".trials")
     if json is not None:
-        refuse_to_lose(json, word, dataset.name, list(settings_of(objective)))
+        refuse_to_lose(json, entry.name, dataset.name, list(settings_of(objective)))
     if trials_folder is not None and trials_folder.is_dir():
         _console().print(f"Going on from {trials_folder}.", style="dim")
     choice = run(
@@ -106,6 +103,15 @@ def tune(
     if json is not None and trials_folder is not None:
         choice.save(json)
         forget_trials(trials_folder, dataset.validation_folds(folds))
+
+
+def _entry(method: str, fixed: dict[str, Any]) -> Entry:
+    """A method with the parameters that every candidate has, judged before the data are read."""
+    from firstsight.execution.entries import Entry
+    from firstsight.methods import make_estimator, word_of
+
+    word = word_of(type(make_estimator(method, fixed)))
+    return Entry(word, word, fixed)
 
 
 def _refuse_contradictions(objective: Setting, search: Search, trials: int | None, out: Path | None) -> None:

@@ -112,7 +112,7 @@ def loaded_again(model: Any) -> Any:
 
 
 @cache
-def _fresh_process() -> subprocess.Popen:
+def _fresh_process() -> subprocess.Popen[str]:
     # One process for all methods: it has fitted nothing, and starting it (torch) outlasts a contract.
     return subprocess.Popen(
         [sys.executable, "-c", "from firstsight.contract.task import read_models; read_models()"],
@@ -123,7 +123,7 @@ def _fresh_process() -> subprocess.Popen:
     )
 
 
-def scores_in_fresh_process(model, X: np.ndarray) -> tuple[list, np.ndarray]:
+def scores_in_fresh_process(model, X: np.ndarray) -> tuple[list[Any], np.ndarray]:
     """Save a fitted model, load it in a process that never fitted one; its `classes_` and scores there."""
     from firstsight.models import save
 

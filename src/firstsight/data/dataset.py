@@ -120,11 +120,12 @@ class ZeroShotDataset:
     @property
     def y(self) -> np.ndarray:
         """(N,) class names of all rows; empty where a row belongs to no class of the table."""
-        return np.array([*self.class_names, ""])[self.labels]  # code −1 picks the last one
+        return self.names_of(np.arange(len(self.labels)))
 
     def names_of(self, rows: np.ndarray) -> np.ndarray:
         """Class names of some rows."""
-        return np.array([*self.class_names, ""])[self.labels[rows]]
+        found: np.ndarray = np.array([*self.class_names, ""])[self.labels[rows]]  # code −1 picks the last one
+        return found
 
     def part(self, which: str) -> tuple[np.ndarray, np.ndarray]:
         """Features and class names of "train", "test_seen" or "test_unseen"."""

@@ -74,7 +74,7 @@ def read_feature_file(path: str | Path) -> FeatureFile:
     )
 
 
-def read_features(path: str | Path) -> tuple[np.ndarray, list]:
+def read_features(path: str | Path) -> tuple[np.ndarray, list[Any]]:
     """Rows to predict: their features (n, d) and their names (column or key `sample`, else their numbers).
 
     .npy: a matrix; .npz: key `features` and, if there, `sample_names`; .csv or .parquet: every column of numbers but
@@ -87,7 +87,7 @@ def read_features(path: str | Path) -> tuple[np.ndarray, list]:
     return features, names
 
 
-def _features_and_names(path: Path, found: dict[str, np.ndarray]) -> tuple[np.ndarray, list]:
+def _features_and_names(path: Path, found: dict[str, np.ndarray]) -> tuple[np.ndarray, list[Any]]:
     if "features" not in found:
         raise BadInput(f"{path} lacks the key 'features'; save the rows to predict under it.")
     features = as_float32("features", found["features"])
@@ -97,7 +97,7 @@ def _features_and_names(path: Path, found: dict[str, np.ndarray]) -> tuple[np.nd
     return features, list(range(len(features)) if names is None else names)
 
 
-def _read_samples(path: Path) -> tuple[np.ndarray, list, list[str] | None]:
+def _read_samples(path: Path) -> tuple[np.ndarray, list[Any], list[str] | None]:
     table = read_table(path, {"class", "split", "sample"}, or_first=False).drop(columns="split", errors="ignore")
     labels = texts(path, table.pop("class")) if "class" in table else None
     names = texts(path, table.pop("sample")) if "sample" in table else list(range(len(table)))

@@ -217,7 +217,8 @@ def oriented_gradients(images: np.ndarray, at_once: int = 256) -> np.ndarray:
             features[start : start + at_once, :, :, orientation] = histogram
     flat = features.reshape(len(images), -1)
     length = np.linalg.norm(flat, axis=1, keepdims=True)
-    return flat / np.maximum(length, np.finfo(np.float32).tiny)  # an empty picture stays zero
+    made: np.ndarray = flat / np.maximum(length, np.finfo(np.float32).tiny)  # an empty picture stays zero
+    return made
 
 
 # --- cache -----------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
@@ -25,7 +26,7 @@ def read_matrix(path: str | Path, name: str) -> np.ndarray:
     """
     path = Path(path)
     with _one_sentence(path):
-        found = _layout(path).read_matrix(path, name)
+        found: np.ndarray | None = _layout(path).read_matrix(path, name)
     if found is None:
         raise BadInput(f"{path} has no variable {name!r}; check that this is the right file.")
     return found
@@ -35,17 +36,19 @@ def variable_shapes(path: str | Path) -> dict[str, tuple[int, ...]]:
     """Name and MATLAB shape of every variable, without reading any of them."""
     path = Path(path)
     with _one_sentence(path):
-        return _layout(path).variable_shapes(path)
+        shapes: dict[str, tuple[int, ...]] = _layout(path).variable_shapes(path)
+    return shapes
 
 
 def read_variables(path: str | Path, names: Iterable[str]) -> dict[str, np.ndarray | list[str]]:
     """Those of `names` that are there: numbers as MATLAB shapes them, cells and text as lists of strings."""
     path = Path(path)
     with _one_sentence(path):
-        return _layout(path).read_variables(path, set(names))
+        found: dict[str, np.ndarray | list[str]] = _layout(path).read_variables(path, set(names))
+    return found
 
 
-def _layout(path: Path):
+def _layout(path: Path) -> ModuleType:
     return matfile_hdf5 if matfile_hdf5.is_hdf5(require_file(path)) else matfile_v5
 
 

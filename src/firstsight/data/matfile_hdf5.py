@@ -110,7 +110,8 @@ def _value(
         return [_text(path, stored, name, allowance)]
     if stored.dtype.kind not in "biuf":
         raise BadInput(f"{name!r} in {path} must hold real numbers, text or a cell of names; save it as such.")
-    return stored[()].T
+    found: np.ndarray = stored[()].T
+    return found
 
 
 def _text(path: Path, stored: h5py.Dataset, name: str, allowance: Allowance) -> str:
@@ -118,7 +119,7 @@ def _text(path: Path, stored: h5py.Dataset, name: str, allowance: Allowance) -> 
         return ""
     allowance.take(64, repr(name))  # the least that Python takes for a text in a list
     _ask(allowance, stored, path, name)
-    codes = stored[()]
+    codes: np.ndarray = stored[()]
     if codes.dtype.kind not in "iu":
         raise ValueError("a cell that holds no text")
     if codes.size and not 0 <= codes.min() <= codes.max() < 1 << 16:

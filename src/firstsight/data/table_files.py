@@ -95,7 +95,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     )  # a run of equal values costs the file nothing
     found = pyarrow.parquet.read_table(path)
     found.validate(full=True)  # text that is none would be found out much later
-    table = found.to_pandas()
+    table: pd.DataFrame = found.to_pandas()
     return table.reset_index() if table.index.name else table  # a frame saved with its index
 
 

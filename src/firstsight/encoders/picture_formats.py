@@ -98,9 +98,10 @@ def _codestream_bytes(siz: bytes) -> int:
     if len(siz) < 38 - 2:
         return 0
     right, bottom, left, top, tile_width, tile_height = struct.unpack_from(">6I", siz, 4)
-    bands = struct.unpack_from(">H", siz + b"\0\0", 36)[0] if len(siz) > 37 else 4
-    picture = max(right - left, 0) * max(bottom - top, 0)
-    return 8 * min(max(bands, 1), 4) * max(picture, min(tile_width, right) * min(tile_height, bottom))
+    bands: int = struct.unpack_from(">H", siz + b"\0\0", 36)[0] if len(siz) > 37 else 4
+    picture: int = max(right - left, 0) * max(bottom - top, 0)
+    tile: int = min(tile_width, right) * min(tile_height, bottom)
+    return 8 * min(max(bands, 1), 4) * max(picture, tile)
 
 
 def _webp_size(head: bytes) -> tuple[int, int]:

@@ -91,7 +91,8 @@ def _harmonic(means: tuple[np.ndarray, ...]) -> np.ndarray:
     if len(means) == 1:
         return means[0]
     a, b = means
-    return 2 * a * b / np.maximum(a + b, 1e-12)
+    h: np.ndarray = 2 * a * b / np.maximum(a + b, 1e-12)
+    return h
 
 
 class RankComparison(NamedTuple):

@@ -76,11 +76,7 @@ def prepare(
             name, shared = dataset.name, folder / DATA / files[dataset.name].path.stem
             files[name].open()
             checkpoints = folder / CHECKPOINTS / shared.name
-            for job in plans[name]:
-                checkpoint = checkpoint_of(job, checkpoints)
-                remove_stale(checkpoint)  # half of one, when its process was killed
-                if job.fingerprint() not in pending:  # a kill may come between its last record and this
-                    checkpoint.unlink(missing_ok=True)
+            _remove_checkpoints(plans[name], pending, checkpoints)
             places[name] = Place(files[name], shared, checkpoints, dataset.split_hash, features[name])
             if any(job.dataset == name and job.estimator is None for job in jobs):
                 array = (dataset.features.ctypes.data, dataset.features.shape, dataset.features.strides)
@@ -99,6 +95,15 @@ def prepare(
             remove_if_empty(place.checkpoints)
         remove_if_empty(folder / CHECKPOINTS)
         remove_if_empty(folder / DATA)
+
+
+def _remove_checkpoints(jobs: list[Job], pending: set[str], folder: Path) -> None:
+    """Those of finished jobs, and halves of any."""
+    for job in jobs:
+        checkpoint = checkpoint_of(job, folder)
+        remove_stale(checkpoint)  # half of one, when its process was killed
+        if job.fingerprint() not in pending:  # a kill may come between its last record and this
+            checkpoint.unlink(missing_ok=True)
 
 
 def _refuse_other_data(records: list[Record], dataset: ZeroShotDataset, features: str, path: Path) -> None:

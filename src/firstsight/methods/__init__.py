@@ -82,7 +82,9 @@ def make_estimator(
         if parameters:
             raise BadInput("`parameters` belong to a method's name; set those of an estimator on it.")
         beside = {name: supplied[name] for name in ("checkpoint", "verbose") if supplied.get(name)}
-        return clone(method).set_params(**{k: v for k, v in beside.items() if k in method.get_params()})
+        copy: ZeroShotClassifier = clone(method)
+        copy.set_params(**{k: v for k, v in beside.items() if k in method.get_params()})
+        return copy
     cls, name = (find_method(method), method) if isinstance(method, str) else (method, method.__name__)
     known, chosen = cls._get_param_names(), dict(parameters or {})
     for parameter in chosen:

@@ -160,7 +160,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         """As `_choose`, for what only a pool needs, and the handicap anew: EM has taken up what it was for."""
         given = {name: getattr(self, name) for name in POOL_START if getattr(self, name) is not None}
         if not self.search:
-            given["shrinkage"] = self.settings_["shrinkage"]
+            given |= {name: self.settings_[name] for name in ("shrinkage", "noise")}
         chosen = {**POOL_START, "seen_handicap": 0.0, **given}
         if self.search_["tasks"] and (len(given) < len(POOL_START) or self.seen_handicap is None):
             cases = PoolSearch(search, S, self.settings_, self.setting == "gzsl", pool_share)

@@ -56,7 +56,7 @@ def _classes(model: ZeroShotClassifier) -> str:
     )
 
 
-def _list(names: list) -> str:
+def _list(names: list[str]) -> str:
     shown = ", ".join(escape(name) for name in names[:NAMES_SHOWN])
     return shown + (f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else "")
 

@@ -63,7 +63,7 @@ def remove_classes(model: ZeroShotClassifier, names: Sequence[Any]) -> ZeroShotC
     return _renumber_pool(changed, moved)
 
 
-def as_labels(model: ZeroShotClassifier, names: Iterable[Any]) -> list:
+def as_labels(model: ZeroShotClassifier, names: Iterable[Any]) -> list[Any]:
     """Names from a file or a command line as the model's own labels: whole numbers if its classes are numbered."""
     names = list(names)
     if model.classes_.dtype.kind not in "iu":

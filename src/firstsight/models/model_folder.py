@@ -30,7 +30,7 @@ from firstsight.models.model_schema import FORMAT, CalibrationNumbers, ModelFile
 from firstsight.models.provenance import Provenance
 
 MODEL, ARRAYS, CARD = "model.json", "arrays.safetensors", "README.md"
-_REFERENCE = "calibration/reference"
+_CALIBRATION = "calibration/"
 _NAMES = ("classes_", "attribute_names_in_", "feature_names_in_")  # arrays of text, which safetensors has no place for
 # What fitted attributes were called before `class_attributes_` became `descriptions_`.
 _RENAMED = {"class_attributes_": "descriptions_", "descriptions_": "seen_descriptions_"}
@@ -138,7 +138,7 @@ def _write(model: ZeroShotClassifier, folder: Path, provenance: Provenance) -> N
     arrays, values = _split(model)
     calibration: Calibration | None = getattr(model, "calibration_", None)
     if calibration is not None:
-        arrays[_REFERENCE] = np.ascontiguousarray(calibration.reference)
+        arrays |= {_CALIBRATION + name: np.ascontiguousarray(array) for name, array in calibration.arrays.items()}
     about = ModelFile(
         format=FORMAT,
         firstsight=firstsight.__version__,
@@ -171,7 +171,9 @@ def _rebuild(
     model = cls(**{k: v for k, v in about.parameters.items() if k in cls._get_param_names()})
     calibration = about.calibration
     if calibration is not None:
-        model.calibration_ = Calibration.from_json(calibration.as_json(), arrays.pop(_REFERENCE))
+        names = [name for name in arrays if name.startswith(_CALIBRATION)]
+        own = {name.removeprefix(_CALIBRATION): arrays.pop(name) for name in names}
+        model.calibration_ = Calibration.from_json(calibration.as_json(), **own)
     for name in [*about.values, *arrays]:
         if not _is_fitted(name.partition("/")[0]):
             raise ValueError(f"{name!r} is no fitted attribute")

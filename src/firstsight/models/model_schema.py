@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from firstsight.calibration.confidence import Scale
+from firstsight.calibration.familiarity import KnownDistances
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.models.provenance import Provenance
 from firstsight.schemas import Schema, markdown, reason
@@ -19,7 +20,7 @@ FORMAT = 2
 
 
 class CalibrationNumbers(Schema):
-    """A calibration without its reference descriptions, which are in the arrays."""
+    """A calibration without its arrays."""
 
     scales: dict[str, Scale] = Field(description='how scores become confidence: "unseen", "seen", "all", "shifted"')
     estimate: dict[str, float] = Field(description="accuracies to expect of new classes, as fractions: t1, ts, tr, h")
@@ -28,6 +29,7 @@ class CalibrationNumbers(Schema):
     n_folds: int = Field(default=0, description="how many times classes were held out")
     held_out_classes: int = Field(default=0, description="of each fold")
     training_classes: int = Field(default=0, description="of each fold")
+    familiarity: KnownDistances | None = Field(default=None, description="how far a row may be from training rows")
 
 
 class ModelFile(Schema):

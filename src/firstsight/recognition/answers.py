@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from firstsight.calibration.familiarity import FAR_SHARE, Familiarity
 from firstsight.errors import BadInput
 from firstsight.methods import ZeroShotClassifier
 from firstsight.recognition.explain import explain
@@ -28,13 +29,15 @@ class Answers:
     classes: np.ndarray  # (n, top) labels
     scores: np.ndarray  # (n, top)
     confidence: np.ndarray | None  # (n, top); None without a calibration
-    rejected: np.ndarray | None  # (n,) whether none of the candidates will do; None if not asked
+    rejected: np.ndarray | None  # (n,) whether none of the candidates will do; None if nobody can tell, or asked
     why: list[dict[str, Any]] | None = None  # per row
     names: Sequence[str | int] = ()  # what the rows are called: paths, or numbers
     truth: Sequence[str | None] | None = None  # the rows' classes where they are known
     candidates: np.ndarray = field(default_factory=lambda: np.array([]))  # what there was to choose from
     skipped: Sequence[tuple[str, str]] = ()  # pictures that could not be read, and why
     key: str = "row"  # what a name is: "row" of features, or "file"
+    distance: np.ndarray | None = None  # (n,) the share of known rows that are nearer to what training has seen
+    far: np.ndarray | None = None  # (n,) whether the row looks like nothing that training has seen
 
     def __len__(self) -> int:
         return len(self.classes)
@@ -52,7 +55,7 @@ class Answers:
     @property
     def best(self) -> list[Any]:
         """The answer of each row: its best class, or "none of these"."""
-        found = self.classes[:, 0].tolist()
+        found: list[Any] = self.classes[:, 0].tolist()
         if self.rejected is None:
             return found
         return [NONE_OF_THESE if gone else name for name, gone in zip(found, self.rejected, strict=True)]
@@ -68,6 +71,8 @@ class Answers:
             found["confidence"] = self._confidence_of_best()
         if self.rejected is not None:
             found["rejected"] = self.rejected
+        if self.distance is not None:
+            found["distance"] = self.distance
         for side in ("for", "against") if self.why is not None else ():
             found[side] = ["; ".join(one["attribute"] for one in why[side]) for why in self.why or []]
         return pd.DataFrame(found)
@@ -88,7 +93,7 @@ class Answers:
         return pd.DataFrame(found)
 
     def as_json(self) -> list[dict[str, Any]]:
-        """One entry per row: file, class, confidence, top (and row, rejected, why, where there are such)."""
+        """One entry per row: file, class, confidence, top (and row, rejected, distance, why, where there are such)."""
         return [self._entry(row) for row in range(len(self))]
 
     def _confidence_of_best(self) -> list[float | None]:
@@ -111,6 +116,8 @@ class Answers:
             entry["rejected"] = bool(self.rejected[row])
             if entry["rejected"]:
                 entry |= {"class": NONE_OF_THESE, "confidence": None}
+        if self.distance is not None:
+            entry["distance"] = float(self.distance[row])
         if self.why is not None:
             entry["why"] = self.why[row]
         return entry
@@ -123,13 +130,17 @@ def answer(
     top: int = 5,
     *,
     reject_share: float | None = None,
+    reject_far: bool = True,
     shift_seen: bool = False,
     why: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Answers:
     """The `top` candidates of each row, best first; `classes` as in `predict`.
 
-    `reject_share` asks for "none of these", set so that this share of the rows of known classes is lost.
+    A row that is far from everything that training has seen is "none of these", if the model can tell (it is
+    calibrated), unless `reject_far` is off. Confidence falls with the distance either way.
+    `reject_share` asks for "none of these" where no candidate fits, too, set so that this share of the rows of known
+    classes is lost, far ones among them.
     `shift_seen` takes the calibration's constant off the scores of seen classes, which methods tend to prefer;
     left out, the answers are the method's own.
     """
@@ -148,16 +159,36 @@ def answer(
     if shift_seen and calibration is not None and seen.any() and not seen.all():
         scores = scores - np.where(seen, calibration.seen_shift * calibration.spread, 0).astype(scores.dtype)
     best = np.argsort(-scores, axis=1, kind="stable")[:, :top]
-    confidence = rejected = None
-    if calibration is not None:
-        confidence = calibration.confidence(model, X, scores, seen, shift_seen)
-        confidence = np.take_along_axis(confidence, best, axis=1)
-        if reject_share is not None:
-            scale = calibration.scale_for(seen, shift_seen)
-            rejected = calibration.standing(model, X, scores) < scale.threshold(reject_share)
     reasons = _reasons(model, X, scores, labels, A, progress) if why else None
     ranked = labels[best], np.take_along_axis(scores, best, axis=1)
-    return Answers(*ranked, confidence, rejected, reasons, names=range(len(X)), candidates=labels)
+    found = Answers(*ranked, None, None, reasons, names=range(len(X)), candidates=labels)
+    if calibration is None:
+        return found
+    confidence = calibration.confidence(model, X, scores, seen, shift_seen)
+    found = replace(found, confidence=np.take_along_axis(confidence, best, axis=1))
+    if calibration.familiarity is not None:
+        found = _compared(found, calibration.familiarity, X, reject_far)
+    if reject_share is not None:
+        lost = 0.0 if found.rejected is None else FAR_SHARE
+        low = calibration.standing(model, X, scores) < calibration.scale_for(seen, shift_seen).threshold(
+            reject_share, lost
+        )
+        found = replace(found, rejected=low if found.rejected is None else low | found.rejected)
+    return found
+
+
+def _compared(found: Answers, familiarity: Familiarity, X: Any, reject_far: bool) -> Answers:
+    """With the distance of the rows, which lowers confidence and, beyond what is known, rejects."""
+    assert found.confidence is not None
+    apart = familiarity.distance(X)
+    far = familiarity.far(apart)
+    return replace(
+        found,
+        confidence=found.confidence * familiarity.known(apart)[:, None],
+        rejected=far if reject_far else None,
+        distance=familiarity.nearer(apart),
+        far=far,
+    )
 
 
 def _reasons(

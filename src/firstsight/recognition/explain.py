@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from firstsight.methods import ZeroShotClassifier
 from firstsight.methods.parts.scaling import scale
 
 STEPS = 4
@@ -53,7 +54,9 @@ class Why:
         }
 
 
-def explain(model, x: np.ndarray, winner: np.ndarray, runner_up: np.ndarray, lead: float, steps: int = STEPS) -> Why:
+def explain(
+    model: ZeroShotClassifier, x: np.ndarray, winner: np.ndarray, runner_up: np.ndarray, lead: float, steps: int = STEPS
+) -> Why:
     """Why row `x (d,)` is called a class described by `winner (a,)` and not one described by `runner_up (a,)`.
 
     Takes the scores of 2·steps·(attributes in which the two differ) descriptions: milliseconds for 85 attributes.

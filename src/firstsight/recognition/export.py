@@ -67,4 +67,4 @@ def _joined(front: Path, model: Path) -> Any:
 
 
 def _opset(model: Any) -> int:
-    return next(one.version for one in model.opset_import if one.domain in ("", "ai.onnx"))
+    return int(next(one.version for one in model.opset_import if one.domain in ("", "ai.onnx")))

@@ -95,6 +95,7 @@ class Recognizer:
         *,
         classes: Candidates = None,
         reject_share: float | None = None,
+        reject_far: bool = True,
         shift_seen: bool = False,
         why: bool = False,
         progress: Show | None = None,
@@ -103,6 +104,7 @@ class Recognizer:
 
         classes : "all", "seen", "unseen", a list of names, or a table of new classes (DataFrame, .csv, .parquet)
         reject_share : answer "none of these" where no candidate fits, losing this share of rows of known classes
+        reject_far : answer "none of these" where a row is far from everything that training has seen
         shift_seen : take the calibration's constant off seen classes
         why : tell which attributes speak for and against each answer
         """
@@ -115,6 +117,7 @@ class Recognizer:
             candidates,
             top,
             reject_share=reject_share,
+            reject_far=reject_far,
             shift_seen=shift_seen,
             why=why,
             progress=progress,
@@ -123,8 +126,8 @@ class Recognizer:
 
     def score(self, inputs: Any, y: Sequence[Any] | None = None, *, classes: Candidates = None) -> Score:
         """How often it is right on pictures in sub-folders named like classes, a feature file with labels, or rows
-        with their classes `y`; and what it takes for what."""
-        answers = self(inputs, top=1, classes=classes)
+        with their classes `y`; and what it takes for what. It has to name every row, a far one, too."""
+        answers = self(inputs, top=1, classes=classes, reject_far=False)
         if y is not None:
             answers = answers.about(answers.names, [str(one) for one in y], answers.skipped, answers.key)
         found = answers.score()

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 from firstsight.errors import BadInput
 from firstsight.records import read_records
@@ -140,7 +141,7 @@ def _figure(record: Record, metric: str) -> float | None:
     return {"t1": record.t1, "ts": record.ts, "tr": record.tr, "h": record.h}[metric]
 
 
-def _reading_order(record: Record) -> tuple:
+def _reading_order(record: Record) -> tuple[Any, ...]:
     """Data sets and methods as the paper has them, whatever finished first."""
     places = dataset_order(record.dataset), paper_order(record.method), list(SETTINGS).index(record.setting)
     return (*places, record.seed)

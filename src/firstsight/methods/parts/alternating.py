@@ -83,9 +83,5 @@ class AlternatingTraining:
         self.net.restore_optimizers(tensors)
         self.generator.set_state(tensors["generator"].to(torch.uint8))
         self.kept = {k.removeprefix("kept/"): v for k, v in tensors.items() if k.startswith("kept/")}
-        self.round, self.iteration, self.done, self.history = (
-            header.round,
-            header.iteration,
-            header.done,
-            header.history,
-        )
+        self.round, self.iteration, self.done = header.round, header.iteration, header.done
+        self.history = header.history

@@ -13,10 +13,11 @@ from firstsight.methods.parts.prototypes import PrototypeSearch, fit_prototypes
 from firstsight.methods.parts.simulated_tasks import SimulatedTask, harmonic_curve, unseen_accuracy
 from firstsight.methods.parts.whitened_space import of_unit_length, whitened_sums
 
-# Where the search begins, and what it tries, in this order. The shrinkage is chosen anew: what is best for means that
+# Where the search begins, and what it tries, in this order. Shrinkage and noise begin anew: what is best for means that
 # are foretold need not be best for means that the pool has moved.
 POOL_START: Settings = {
     "shrinkage": 0.3,
+    "noise": 2.0,
     "starts": 2,
     "cap": 30.0,
     "temperature": 1.5,
@@ -24,12 +25,12 @@ POOL_START: Settings = {
     "pool_nugget": 0.03,
 }
 POOL_OPTIONS: dict[str, tuple[float, ...]] = {
+    "rounds": (0, 1, 3),
     "shrinkage": (0.1, 0.3, 0.6, 0.8),
     "starts": (1, 2, 3),
-    "temperature": (0.75, 1.5, 3.0),
     "cap": (10.0, 30.0, 200.0),
+    "temperature": (0.75, 1.5, 3.0),
     "pool_nugget": (0.01, 0.03, 0.1, 0.3),
-    "rounds": (0, 1, 3),
 }
 HANDICAPS = np.linspace(-0.3, 1, 131)  # after EM, in units of δ
 
@@ -42,12 +43,12 @@ class PoolSearch:
         self.search, self.S, self.inductive, self.seen_too = search, S, inductive, seen_too
         self.pools = [_pool_rows(task, seen_too, pool_share) for task in search.tasks]
         self.handicaps: dict[tuple, float] = {}
-        self.problems: dict[float, list[tuple[PoolProblem, np.ndarray]]] = {}
+        self.problems: dict[tuple, list[tuple[PoolProblem, np.ndarray]]] = {}
 
     def run(self, start: Settings, options: dict[str, tuple[float, ...]]) -> tuple[Settings, dict[str, Any]]:
         """The settings chosen, those of the inductive answer if no pool did better, and what was tried."""
         chosen, tried = coordinate_search(start, options, self.value)
-        without = {**chosen, "shrinkage": self.inductive["shrinkage"], "cap": 0.0}
+        without = {**chosen, **{name: self.inductive[name] for name in ("shrinkage", "noise")}, "cap": 0.0}
         scores = self.value(without)
         better = bool(self.value(chosen).mean() > scores.mean())
         tried.append({"settings": without, "scores": np.round(scores, 5).tolist(), "taken": not better})
@@ -58,7 +59,7 @@ class PoolSearch:
     def value(self, settings: Settings) -> np.ndarray:
         """T1 on each task or, if the pool may hold seen classes, H with the handicap that is best over all tasks."""
         t1, curves = [], []
-        for task, (problem, test) in zip(self.search.tasks, self._problems(settings["shrinkage"]), strict=True):
+        for task, (problem, test) in zip(self.search.tasks, self._problems(settings), strict=True):
             model, k = problem.model, task.seen
             foretold = problem.labelled.K[k:, :k] @ model.weights
             if settings["cap"]:
@@ -71,15 +72,16 @@ class PoolSearch:
         self.handicaps[setting_key(settings)] = float(HANDICAPS[best]) if mean[best] > 0 else 0.0
         return np.array(curves)[:, best] if self.seen_too else np.array(t1)
 
-    def _problems(self, shrinkage: float) -> list[tuple[PoolProblem, np.ndarray]]:
+    def _problems(self, settings: Settings) -> list[tuple[PoolProblem, np.ndarray]]:
         """Each task's inductive model with its pool, and its test rows, whitened."""
-        if shrinkage not in self.problems:
-            tasks = enumerate(self.search.tasks)
-            self.problems[shrinkage] = [self._problem(number, task, shrinkage) for number, task in tasks]
-        return self.problems[shrinkage]
+        key = settings["shrinkage"], settings["noise"]
+        if key not in self.problems:
+            together = {**self.inductive, "shrinkage": key[0], "noise": key[1]}
+            self.problems[key] = [self._problem(i, task, together) for i, task in enumerate(self.search.tasks)]
+        return self.problems[key]
 
-    def _problem(self, number: int, task: SimulatedTask, shrinkage: float) -> tuple[PoolProblem, np.ndarray]:
-        settings, k = {**self.inductive, "shrinkage": shrinkage}, task.seen
+    def _problem(self, number: int, task: SimulatedTask, settings: Settings) -> tuple[PoolProblem, np.ndarray]:
+        k = task.seen
         rows = self.search.rows(settings["power"])[1]
         found, train = self.search.statistics_of(number, task, settings)[0], rows[task.train]
         described = self.S[task.classes]
