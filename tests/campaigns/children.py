@@ -30,7 +30,7 @@ from firstsight.errors import FirstsightError
 
 OK, REFUSED, TRACEBACK, DIED, TIMEOUT, MEMORY = "ok", "refused", "traceback", "died", "timeout", "memory"
 FINE = (OK, REFUSED)
-TOLD: list[str] = []  # the lines of counts of this session, for the table at its end
+TOLD: list[tuple[str, Counter[str]]] = []  # campaigns of this session and their counts, for the table at its end
 WAIT = 6.0  # seconds on the clock for each second of the processor's time: others use this machine, too
 
 
@@ -77,7 +77,7 @@ def tell(campaign: str, outcomes: Sequence[Outcome]) -> str:
         f"{max((o.grown for o in outcomes), default=0) / 2**20:.0f} MiB"
     )
     print(line)
-    TOLD.append(line)
+    TOLD.append((campaign, counts))
     if report := os.environ.get("FIRSTSIGHT_CAMPAIGN_REPORT"):
         with Path(report).open("a", encoding="utf-8") as file:
             file.write(json.dumps({"campaign": campaign, "inputs": len(outcomes), **counts, "line": line}) + "\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before huggingface_hub is imported: no test may ask the network
 
-from campaigns.children import TOLD
+from campaigns.children import DIED, MEMORY, OK, REFUSED, TIMEOUT, TOLD, TRACEBACK
 from campaigns.operations import Operation, make_operations, make_picture_operations
 
 
@@ -51,5 +52,10 @@ def operations(small, backbone, tmp_path_factory) -> dict[str, Operation]:
 def pytest_terminal_summary(terminalreporter) -> None:
     if TOLD and terminalreporter.config.option.markexpr == "campaign":
         terminalreporter.section("campaigns")
-        for line in TOLD:
-            terminalreporter.write_line(line)
+        width = max(len(campaign) for campaign, _ in TOLD)
+        kinds = (OK, REFUSED, TRACEBACK, DIED, TIMEOUT, MEMORY)
+        rows = [*TOLD, ("all", sum((counts for _, counts in TOLD), Counter()))]
+        terminalreporter.write_line(f"{'':{width}} {'inputs':>9}" + "".join(f"{kind:>11}" for kind in kinds))
+        for campaign, counts in rows:
+            numbers = "".join(f"{counts[kind]:>11,}" for kind in kinds)
+            terminalreporter.write_line(f"{campaign:{width}} {counts.total():>9,}{numbers}")
