@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test check slow lowest format clean
+.PHONY: demo test check slow campaign lowest format clean
 
 demo: $(STAMP)
 	$(BIN)/firstsight demo
@@ -19,6 +19,10 @@ check: $(STAMP)
 
 slow: $(STAMP)
 	$(BIN)/python -m pytest -m slow
+
+# Hostile files, crashes, full disks, extreme numbers and crowds: half an hour of one core; counts at the end.
+campaign: $(STAMP)
+	$(BIN)/python -m pytest -m campaign -s tests/campaigns
 
 # The core on the lowest versions that pyproject.toml claims; tests that need an extra skip themselves.
 lowest:

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from firstsight.terminal import counted, logger, say, set_volume, shown_on_screen
+from firstsight.terminal import counted, logger, say, screen, set_volume, shown_on_screen, visible, write_out
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,34 @@ def test_one_is_singular():
     assert counted(1, "class") == "1 class"
     assert counted(1200, "class") == "1,200 classes"
     assert counted(0, "picture") == "0 pictures"
+
+
+HOSTILE = "zebra\x1b[2J\x07\x9b31m\r\u202ered"
+SHOWN = "zebra\\x1b[2J\\x07\\x9b31m\\x0d\\u202ered"
+
+
+def test_control_characters_of_a_name_are_shown_and_not_obeyed(capsys):
+    with shown_on_screen():
+        say(f"Class {HOSTILE} has no pictures.")
+    screen().print(f"chosen: {HOSTILE}")
+    out, err = capsys.readouterr()
+    assert err == f"Class {SHOWN} has no pictures.\n"
+    assert out == f"chosen: {SHOWN}\n"
+
+
+def test_control_characters_in_a_cell_of_a_table_are_shown(capsys):
+    from rich.table import Table
+
+    table = Table("name")
+    table.add_row(HOSTILE)
+    screen().print(table)
+    assert SHOWN in capsys.readouterr().out
+
+
+def test_a_file_gets_the_very_characters_and_a_screen_does_not(capsys, monkeypatch):
+    write_out(f"{HOSTILE}\tand\n")
+    assert capsys.readouterr().out == f"{HOSTILE}\tand\n"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    write_out(f"{HOSTILE}\tand\n")
+    assert capsys.readouterr().out == f"{SHOWN}\tand\n"
+    assert visible("ñandú “é” 动物") == "ñandú “é” 动物"

@@ -29,6 +29,7 @@ from firstsight.models import folder_exchange
 # Removing is what a program does about an error: a disk that is full lets go of files.
 _REMOVALS = ("os.remove", "os.rmdir", "shutil.rmtree")
 _EVENTS = ("os.rename", "os.mkdir", "os.chmod", "os.link", "os.symlink", "os.truncate", *_REMOVALS)
+_NEED_SPACE = ("open", "write", "os.mkdir", "fsync")  # a full disk lets rename
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _open = io.open
 
@@ -56,7 +57,7 @@ class Disturbance:
             return
         self.seen[kind] += 1
         count = self.seen.total()
-        full = self.error == errno.ENOSPC and 0 < self.at < count
+        full = self.error == errno.ENOSPC and 0 < self.at < count and kind in _NEED_SPACE
         if count != self.at and not full:
             return
         if count == self.at:

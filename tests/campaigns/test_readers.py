@@ -18,7 +18,7 @@ from campaigns.mutating import BY_SUFFIX, mutate_bytes
 from campaigns.readers import Files, Reader, make_readers
 
 LONG = int(os.environ.get("FIRSTSIGHT_CAMPAIGN_MUTATIONS", "700"))  # of every reader
-SHORT = 40
+SHORT = 20
 CORPUS = Path(__file__).with_name("corpus")  # what ever failed: corpus/<reader>/<number>/<files>
 NAMES = [
     "model folder", "model folder, signed", "model folder of the first format", "checkpoint", "cache entry", "records",

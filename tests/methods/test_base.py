@@ -204,3 +204,33 @@ def test_a_checkpoint_of_another_fit_or_none_at_all_is_stale(task, tmp_path):
         with pytest.raises(StaleCheckpoint, match=said) as caught:
             DeepEmbedding(**quick, checkpoint=path, random_state=1).fit(task.X, task.y, task.table)
         assert caught.value.path == path
+
+
+# Numbers that cannot be computed with -------------------------------------------------------------------------
+
+
+def test_scores_that_are_not_finite_are_refused_and_the_model_stays(task):
+    model = DeepEmbedding(iterations=5, random_state=0, separation=1e4).fit(task.X, task.y, task.table)
+    before = model.decision_function(task.X)
+    expected = r"DeepEmbedding cannot compute with these numbers, which reach 1e\+30: .* usual scale"
+    for ask in (model.predict, model.decision_function):
+        with pytest.raises(BadInput, match=expected):
+            ask(np.full((2, task.X.shape[1]), 1e30))
+    np.testing.assert_array_equal(model.decision_function(task.X), before)
+
+
+def test_a_fit_that_is_not_finite_is_refused_and_the_estimator_stays_as_it_was(task):
+    model = DeepEmbedding(iterations=1, random_state=0)
+    with pytest.raises(BadInput, match="no longer finite"):
+        model.fit(task.X * 1e30, task.y, task.table)
+    assert not hasattr(model, "classes_")
+
+
+def test_a_bug_in_a_method_keeps_its_own_exception(task):
+    class Broken(ESZSL):
+        def _scores(self, X, E, seen):
+            raise ValueError("a bug")
+
+    with pytest.raises(ValueError, match="a bug") as caught:
+        Broken().fit(task.X, task.y, task.table).predict(task.X)
+    assert not isinstance(caught.value, BadInput)

@@ -514,3 +514,41 @@ def test_a_pipeline_is_refused_with_what_to_do(small, tmp_path):
     with pytest.raises(BadInput, match=r"A Pipeline cannot be saved: .* save the last step"):
         save(fitted, tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+# Where folders cannot be exchanged in one step ----------------------------------------------------------------
+
+
+@pytest.fixture
+def two_steps(monkeypatch):
+    monkeypatch.setattr(folder_exchange, "_exchange", lambda one, other: False)
+
+
+def test_a_model_that_cannot_be_put_back_is_kept_and_found_by_the_next_change(
+    saved, other, two_steps, monkeypatch, small
+):
+    rename, old = type(saved).rename, load(saved)
+
+    def fail(path, target):
+        if target == saved:  # neither the new model nor the old one can take its place
+            raise OSError(errno.EIO, "Input/output error")
+        return rename(path, target)
+
+    monkeypatch.setattr(type(saved), "rename", fail)
+    with pytest.raises(CannotWrite, match="Input/output error"):
+        save(other, saved)
+    assert not saved.exists()
+    monkeypatch.setattr(type(saved), "rename", rename)
+    with change(saved) as found:
+        assert found.model.classes_.tolist() == old.classes_.tolist()
+        scores = found.model.decision_function(small.features[:3])
+        np.testing.assert_array_equal(scores, old.decision_function(small.features[:3]))
+    assert sorted(path.name for path in saved.parent.iterdir()) == ["model"]
+
+
+def test_a_digest_counts_whatever_format_is_claimed(saved):
+    about = json.loads((saved / "model.json").read_text())
+    about["values"]["classes_"].reverse()
+    (saved / "model.json").write_text(json.dumps({**about, "format": 1}))
+    with pytest.raises(UnreadableFile, match="digest"):
+        load(saved)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from firstsight.data import ZeroShotDataset
+from firstsight.data.array_files import read_arrays
+from firstsight.errors import UnreadableFile
 from firstsight.evaluation import fit_on
 from firstsight.execution.plan import Job
 from firstsight.execution.run_job import estimator_of
@@ -29,9 +31,8 @@ def map_file(folder: Path, dataset: str) -> Path:
 def is_current(path: Path, dataset: ZeroShotDataset) -> bool:
     """Whether the map is there, and of this split."""
     try:
-        with np.load(path) as found:
-            return str(found["split"]) == dataset.split_hash
-    except (OSError, ValueError, KeyError):
+        return str(read_arrays(path, ("split",)).get("split")) == dataset.split_hash
+    except UnreadableFile:  # not there, or damaged
         return False
 
 

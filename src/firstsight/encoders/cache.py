@@ -76,10 +76,14 @@ class FeatureCache:
 
     def _read(self, path: Path) -> None:
         try:
-            shard = np.load(path, mmap_mode="r", allow_pickle=False)
-            dim = shard.dtype["features"].shape[0]
-            if shard.ndim != 1 or shard.dtype != _layout(dim) or self.dim not in (None, dim):
+            with path.open("rb") as file:
+                np.lib.format.read_magic(file)
+                shape, _, kind = np.lib.format.read_array_header_1_0(file)
+                begin = file.tell()
+            dim = kind["features"].shape[0]
+            if len(shape) != 1 or kind != _layout(dim) or self.dim not in (None, dim):
                 return
+            shard = np.memmap(path, kind, "r", begin, shape)  # np.load would die of a header that claims 0 bytes a row
         except Exception:  # a damaged shard breaks in many ways; its pictures are simply encoded again
             return
         records = shard.view(np.ndarray)

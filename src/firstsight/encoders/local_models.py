@@ -6,6 +6,7 @@ import hashlib
 import json
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from firstsight.errors import BadInput, UnreadableFile
 
@@ -42,12 +43,17 @@ def weights_of(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.safetensors"))
 
 
+def read_json(path: Path) -> Any:
+    """What a file of a model's folder says; damage, and nesting that no reader can follow, is one sentence."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UnreadableFile(f"{path} could not be read as JSON ({error}); restore the model's folder.") from error
+
+
 def _content_hash(path: Path) -> bytes:
     if path.suffix == ".json":
-        try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise UnreadableFile(f"{path} could not be read as JSON ({error}); restore the model's folder.") from error
+        values = read_json(path)
         if isinstance(values, dict):
             for key in ("_name_or_path", "transformers_version"):
                 values.pop(key, None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from firstsight.encoders.backbone import transformers_quietly
-from firstsight.encoders.local_models import find_model
+from firstsight.encoders.local_models import find_model, read_json
 from firstsight.errors import BadInput, UnreadableFile
 
 DEFAULT = "sentence-transformers/all-MiniLM-L6-v2"
@@ -23,12 +22,10 @@ class TextEncoder:
 
     def __init__(self, encoder: str | Path = DEFAULT):
         self._folder = find_model(encoder, "a text model", DEFAULT)
-        try:
-            config = json.loads((self._folder / "config.json").read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            config = {}
-        except (OSError, ValueError) as error:
-            raise UnreadableFile(f"{self._folder}/config.json could not be read ({error}); restore it.") from error
+        path = self._folder / "config.json"
+        config = read_json(path) if path.exists() else {}
+        if not isinstance(config, dict):
+            raise UnreadableFile(f"{path} must hold a JSON object; restore the model's folder.")
         self.is_clip = "vision_config" in config and "text_config" in config
         self.name = self._folder.resolve().name if Path(encoder).expanduser().is_dir() else str(encoder)
 
@@ -88,8 +85,8 @@ class TextEncoder:
         if not path.is_file():
             return
         try:
-            types = [str(module["type"]) for module in json.loads(path.read_text(encoding="utf-8"))]
-        except (OSError, ValueError, TypeError, LookupError) as error:
+            types = [str(module["type"]) for module in read_json(path)]
+        except (TypeError, LookupError) as error:
             raise UnreadableFile(f"{path} could not be read ({error}); restore the model's folder.") from error
         strange = [name for name in types if not name.startswith("sentence_transformers.")]
         if strange:

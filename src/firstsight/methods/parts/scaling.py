@@ -22,7 +22,8 @@ def fit_scaling(kind: str | None, values: np.ndarray) -> dict[str, np.ndarray]:
 def scale(kind: str | None, fitted: dict[str, Any], values: np.ndarray) -> np.ndarray:
     """`values` scaled; the very same array when there is nothing to do."""
     if kind == "unit":
-        norms = np.linalg.norm(values, axis=1, keepdims=True)
+        with np.errstate(over="ignore"):  # looked for in the next line
+            norms = np.linalg.norm(values, axis=1, keepdims=True)
         odd = np.flatnonzero(~(np.isfinite(norms[:, 0]) & (norms[:, 0] > 0)))
         if len(odd) and values[odd].any():  # squares too large or too small for the type: as shares of the largest
             largest = np.abs(values[odd]).max(axis=1, keepdims=True)
