@@ -114,7 +114,8 @@ def _kept(dataset: ZeroShotDataset) -> tuple[np.ndarray, float]:
 
 def _lengths(X: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):  # beyond 1e154 a length is infinite, which is far enough
-        return np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+        lengths: np.ndarray = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+        return lengths
 
 
 def _directions(X: Any, length: float) -> np.ndarray:
