@@ -96,6 +96,23 @@ def test_none_of_these_is_an_answer_when_asked_for(cli, model, rows):
     assert "none of these" not in cli("predict", model, rows, "--accept-all").out
 
 
+@pytest.mark.parametrize(("n", "said"), [(1, "1 of 4 rows looks like"), (2, "2 of 5 rows look like")])
+def test_rows_like_nothing_that_training_saw_are_none_of_these_unless_all_are_accepted(
+    cli, model, small, tmp_path, n, said
+):
+    noise = np.random.default_rng(0).normal(size=(n, 16)).astype(np.float32) * 1e-3
+    np.save(tmp_path / "mixed.npy", np.concatenate([small.features[small.train[:3]], noise]))
+    done = cli("predict", model, tmp_path / "mixed.npy")
+    assert [line["class"] == "none of these" for line in _table(done.out)] == [False] * 3 + [True] * n
+    assert [line["confidence"] for line in _table(done.out)][3:] == [""] * n
+    (line,) = done.err.splitlines()
+    assert line.startswith(said)
+    assert "--accept-all" in line
+    accepted = cli("predict", model, tmp_path / "mixed.npy", "--accept-all")
+    assert "none of these" not in accepted.out
+    assert accepted.err == ""
+
+
 def test_reasons_are_told_in_both_kinds_of_file(cli, model, rows, small, tmp_path):
     done = cli("predict", model, rows, "--why", "--csv", tmp_path / "a.csv", "--json", tmp_path / "a.json")
     assert (done.code, done.out) == (0, "")

@@ -29,11 +29,19 @@ def test_with_no_pool_both_classes_agree(task):
 
 @pytest.mark.parametrize("setting", ["zsl", "gzsl"])
 def test_a_pool_without_a_say_leaves_the_inductive_answer(task, setting):
-    fixed = {"search": False, "seen_handicap": 0.2}
-    one = KernelPrototypes(**fixed).fit(task.X, task.y, task.table)
-    two = TransductiveKernelPrototypes(setting=setting, cap=0, **fixed)
+    one = KernelPrototypes(**QUICK).fit(task.X, task.y, task.table)
+    two = TransductiveKernelPrototypes(setting=setting, cap=0, **QUICK)
     two.fit(task.X, task.y, task.table, X_unlabeled=pool_of(task, setting))
     np.testing.assert_allclose(one.decision_function(task.pool), two.decision_function(task.pool), rtol=1e-4)
+
+
+def test_the_pool_is_searched_for_even_if_all_else_is_given(task):
+    names = {"power": 0.5, "shrinkage": 0.3, "nugget": 0.03, "noise": 2.0, "stretch": 1.0, "refinement": 0}
+    model = TransductiveKernelPrototypes(**names, seen_handicap=0.1, rounds=0, starts=1, temperature=1.5, cap=30.0)
+    model.fit(task.X, task.y, task.table, X_unlabeled=task.pool)
+    assert model.search_["tried"] == []
+    assert {line["settings"]["pool_nugget"] for line in model.search_["pool"]["tried"]} > {0.03}
+    assert model.settings_["seen_handicap"] == 0.1
 
 
 @pytest.mark.parametrize("setting", ["zsl", "gzsl"])

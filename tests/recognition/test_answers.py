@@ -71,3 +71,44 @@ def test_reasons_name_the_attributes_and_the_runner_up(calibrated, small):
         assert abs(why["rest"]) < 1e-4
     with pytest.raises(BadInput, match="at least two candidates"):
         answer(calibrated, X, [small.class_names[0]], why=True)
+
+
+def test_what_looks_like_nothing_that_training_saw_is_rejected_unasked(calibrated, small):
+    noise = np.random.default_rng(0).normal(size=(30, 16)).astype(np.float32) * 1e-3
+    found = answer(calibrated, noise)
+    assert found.best == [NONE_OF_THESE] * 30
+    assert found.far.all()
+    assert (found.distance == 1).all()
+    assert all(entry["confidence"] is None and entry["distance"] == 1 for entry in found.as_json())
+    known = answer(calibrated, small.part("test_seen")[0])
+    assert known.rejected.mean() <= 0.05
+    assert (known.distance < 0.9).mean() > 0.8
+    np.testing.assert_array_equal(known.rejected, known.far)
+
+
+def test_whoever_accepts_all_gets_the_methods_own_answer_at_little_confidence(calibrated):
+    noise = np.random.default_rng(0).normal(size=(30, 16)).astype(np.float32) * 1e-3
+    found = answer(calibrated, noise, reject_far=False)
+    assert found.rejected is None
+    assert found.best == calibrated.predict(noise).tolist()
+    assert (found.confidence[:, 0] < 0.1).all()
+    assert (found.confidence < calibrated.predict_proba(noise).max(axis=1, keepdims=True)).all()
+
+
+def test_the_confidence_of_rows_that_are_not_far_is_that_of_predict_proba(calibrated, small):
+    X = small.part("test_unseen")[0]
+    found = answer(calibrated, X, top=1)
+    near = ~found.far
+    assert near.mean() > 0.9
+    np.testing.assert_array_equal(found.confidence[near, 0], calibrated.predict_proba(X)[near].max(axis=1))
+
+
+def test_asking_for_none_of_these_adds_rows_that_stand_low_within_the_share_that_was_asked_for(calibrated, small):
+    X = small.part("test_unseen")[0]
+    far, asked = answer(calibrated, X), answer(calibrated, X, reject_share=0.6)
+    assert (asked.rejected >= far.rejected).all()
+    assert asked.rejected.sum() > far.rejected.sum() + 10
+    alone = answer(calibrated, X, reject_share=0.6, reject_far=False)
+    assert alone.rejected.sum() >= (asked.rejected & ~asked.far).sum()  # a part of the share went to what is far
+    with pytest.raises(BadInput, match="share of known rows"):
+        answer(calibrated, X, reject_share=-0.1)

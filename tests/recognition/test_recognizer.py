@@ -155,6 +155,15 @@ def test_several_threads_may_ask_while_classes_change(rows, small):
     assert not wrong
 
 
+def test_a_picture_of_nothing_is_none_of_these_and_every_picture_is_scored(colours, pictures):
+    given = [*sorted((pictures / "rose").glob("*.png"))[:3], Image.new("RGB", (40, 40), "white")]
+    assert (np.array(colours(given).best) == NONE_OF_THESE).tolist() == [False, False, False, True]
+    accepted = colours(given, reject_far=False)
+    assert accepted.distance[-1] == 1
+    assert accepted.best[-1] in set(colours.model.classes_)
+    assert NONE_OF_THESE not in colours.score(pictures).answers
+
+
 # What it is -----------------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,6 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 
 from firstsight.calibration.confidence import (
-    SHARES,
     Calibration,
     Scale,
     floored,
@@ -20,7 +19,7 @@ from firstsight.calibration.confidence import (
     reference_scores,
     standing,
 )
-from firstsight.calibration.familiarity import measure_familiarity
+from firstsight.calibration.familiarity import SHARES, measure_familiarity
 from firstsight.data import ZeroShotDataset
 from firstsight.errors import BadInput
 from firstsight.evaluation import figures, fit_on

@@ -161,8 +161,10 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         given = {name: getattr(self, name) for name in POOL_START if getattr(self, name) is not None}
         if not self.search:
             given |= {name: self.settings_[name] for name in ("shrinkage", "noise")}
-        chosen = {**POOL_START, "seen_handicap": 0.0, **given}
-        if self.search_["tasks"] and (len(given) < len(POOL_START) or self.seen_handicap is None):
+        chosen = {**POOL_START, **given}
+        chosen["seen_handicap"] = 0.0 if chosen["cap"] else self.settings_["seen_handicap"]
+        wanted = len(given) < len(POOL_START) or self.seen_handicap is None
+        if self.search and search.tasks and wanted:
             cases = PoolSearch(search, S, self.settings_, self.setting == "gzsl", pool_share)
             start = {name: chosen[name] for name in POOL_START}
             chosen, found = cases.run(start, {k: v for k, v in POOL_OPTIONS.items() if k not in given})
