@@ -127,6 +127,8 @@ def _opening(found: Disturbance) -> Any:
         if isinstance(file, int) or not set(mode) & set("wax+") or not found.concerns(file):
             return _open(file, mode, buffering, encoding, errors, newline, closefd, opener)
         raw = Raw(file, mode.replace("b", "").replace("t", ""), closefd, opener)
+        if buffering == 0:
+            return raw
         buffer = io.BufferedRandom(raw) if "+" in mode else io.BufferedWriter(raw)
         return File(buffer if "b" in mode else io.TextIOWrapper(buffer, encoding, errors, newline))
 

@@ -126,7 +126,7 @@ def fail(stage: Stage, at: int, error: int) -> None:
     found = listing(stage.place)
     half_done = [name for name in found if name not in stage.before and not _serves_later(name)]
     assert not half_done or found == stage.after, f"left behind: {half_done}, after {said}"
-    if stage.old is not None:
+    if stage.old:
         assert stage.operation.result(stage.place) in (stage.old, stage.new), "what was there is lost"
     stage.run()
     stage.check_finished()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,14 +87,15 @@ def prepare(
         done = [record for record in known if record.status == "done"]
         yield Session(folder, jobs, done, places, {dataset.name: dataset for dataset in datasets}, calibrate)
     finally:
-        for file in files.values():
-            file.close()
-        for place in places.values():
-            unshare(place.data)
-            # A checkpoint that is left belongs to a cell that is still to be finished.
-            remove_if_empty(place.checkpoints)
-        remove_if_empty(folder / CHECKPOINTS)
-        remove_if_empty(folder / DATA)
+        with ExitStack() as cleaning:  # the last first; what one step meets does not keep the others from being done
+            for hidden in (DATA, CHECKPOINTS):
+                cleaning.callback(remove_if_empty, folder / hidden)
+            for place in places.values():
+                # A checkpoint that is left belongs to a cell that is still to be finished.
+                cleaning.callback(remove_if_empty, place.checkpoints)
+                cleaning.callback(unshare, place.data)
+            for file in files.values():
+                cleaning.callback(file.close)
 
 
 def _remove_checkpoints(jobs: list[Job], pending: set[str], folder: Path) -> None:

@@ -141,8 +141,8 @@ def _take_place(scratch: Path, folder: Path) -> None:
     # Two steps: a process killed between them leaves the old model under a hidden name beside `folder`.
     old = folder.with_name(_old_name(folder.name, secrets.token_hex(4)))
     old.mkdir()
-    folder.rename(old / folder.name)
     try:
+        folder.rename(old / folder.name)
         scratch.rename(folder)
     except BaseException:  # Ctrl-C, too
         if not folder.exists():

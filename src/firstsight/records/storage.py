@@ -150,8 +150,9 @@ class RecordFile:
         """Put finished cells on the disk: they survive whatever happens next."""
         assert self._file is not None, "open() first"
         try:
-            self._file.write(b"".join(map(line_of, records)))
-            self._file.flush()
+            lines = b"".join(map(line_of, records))
+            while lines:  # nothing is kept back that a later close would try to write again
+                lines = lines[self._file.write(lines) :]
             os.fsync(self._file.fileno())
         except OSError as error:
             raise CannotWrite(
@@ -161,8 +162,11 @@ class RecordFile:
 
     def close(self) -> None:
         """Let go of the file; a failed cell that was tried again has one line, the newer."""
-        if self._file is not None:
+        if self._file is None:
+            return
+        try:
             self._tidy()
+        finally:
             self._file.close()
             self._file = None
 
@@ -183,7 +187,7 @@ class RecordFile:
         while True:
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                file = self.path.open("ab")
+                file = self.path.open("ab", buffering=0)
             except OSError as error:
                 raise CannotWrite(f"Could not write to {self.path} ({error.strerror}); choose another place.") from None
             if fcntl is None:
