@@ -33,7 +33,7 @@ def _done(checkpoint) -> int:
     if not checkpoint.exists():
         return 0
     with safe_open(checkpoint, framework="np") as file:  # it is replaced in one step: always readable
-        return json.loads(file.metadata()["facts"])["done"]
+        return json.loads(file.metadata()["header"])["done"]
 
 
 def _stop_after(running, checkpoint, iterations: int, how: int) -> None:

@@ -81,7 +81,7 @@ def test_lambda_and_eta_of_the_papers_methods_are_chosen_this_way():
 def test_a_killed_search_goes_on_and_chooses_the_same(processes, npz, quick, tmp_path):
     def command(name):
         grid = ["--grid", "separation=10,100,300,1000", "--folds", 2, "--processes", 2]
-        return ["tune", npz, *quick, "--set", "iterations=30", *grid, "--json", tmp_path / name]
+        return ["tune", npz, *quick, "--set", "iterations=120", *grid, "--json", tmp_path / name]
 
     assert processes.run(*command("whole.json")).code == 0
     trials = tmp_path / "killed.json.trials"

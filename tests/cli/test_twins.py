@@ -59,5 +59,6 @@ def test_a_minute_without_a_finished_cell_is_not_silent(cli, npz, tmp_path, monk
     monkeypatch.setattr("firstsight.cli.benchmark_table.EVERY", 0.01)
     monkeypatch.setattr("firstsight.cli.benchmark_table.say", said.append)
     words = ["--methods", "deep-embedding", "--processes", 1, *_words("deep-embedding.")]
+    words = [str(word).replace("iterations=8", "iterations=300") for word in words]  # long enough for a sign
     assert cli("benchmark", npz, *words, "--out", tmp_path).code == 0
     assert any("[0/2]" in line and "under way: small deep-embedding zsl+gzsl seed 0" in line for line in said)

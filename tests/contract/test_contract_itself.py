@@ -6,6 +6,7 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.utils._param_validation import Interval
@@ -206,8 +207,36 @@ class KnowsTheAnswer(Honest):
 
 
 class GivesInfinity(Honest):
-    def _scores(self, X, E, seen):
-        return np.where(seen >= 0, super()._scores(X, E, seen), -np.inf)
+    def decision_function(self, X, classes=None):
+        scores = super().decision_function(X, classes)
+        return np.where(scores < scores.max(axis=1, keepdims=True), -np.inf, scores)
+
+
+class AnswersFromNothing(Honest):
+    """Hides what the base class would refuse."""
+
+    def _answer(self, X, classes, lost):
+        table = self.descriptions_ if not isinstance(classes, pd.DataFrame) else classes.to_numpy()
+        return np.full((len(X), len(table)), np.nan) if lost else super().decision_function(X, classes)
+
+
+class LosesHugeRows(AnswersFromNothing):
+    def decision_function(self, X, classes=None):
+        return self._answer(X, classes, np.abs(X).max() > 1e20)
+
+
+class LosesHugeCandidates(AnswersFromNothing):
+    def decision_function(self, X, classes=None):
+        return self._answer(X, classes, isinstance(classes, pd.DataFrame) and np.abs(classes.to_numpy()).max() > 1e20)
+
+
+class LearnsFromAnything(AnswersFromNothing):
+    def fit(self, X, y, descriptions=None):
+        self.lost_ = bool(np.abs(X).max() > 1e20)
+        return super().fit(np.clip(X, -1e3, 1e3), y, descriptions)
+
+    def decision_function(self, X, classes=None):
+        return self._answer(X, classes, self.lost_)
 
 
 class AnswersOutsideTheCandidates(Honest):
@@ -328,6 +357,9 @@ CAUGHT = [
     (KnowsTheAnswer, "check_learns_nothing_from_shuffled_labels", "without true labels"),
     (Constant, "check_scores_are_finite", "same score"),
     (GivesInfinity, "check_scores_are_finite", "infinite"),
+    (LosesHugeRows, "check_extreme_rows_are_scored_or_refused", "rows × 1e30"),
+    (LosesHugeCandidates, "check_extreme_candidates_are_scored_or_refused", "candidates × 1e30"),
+    (LearnsFromAnything, "check_extreme_training_data_are_fitted_or_refused", "a fit on features × 1e30"),
     (LooksAtOtherRows, "check_rows_are_independent", "other rows"),
     (AnswersOutsideTheCandidates, "check_candidates_are_respected", "no candidate"),
     (ScoresTheOtherWayRound, "check_candidates_are_respected", "best"),

@@ -74,8 +74,8 @@ class Runner:
         def give(worker: _Worker) -> None:
             job = waiting.pop()
             running[worker] = (job, time.monotonic())
-            worker.send(self._order(job, places[job.dataset]))
             tell(job, None)
+            worker.send(self._order(job, places[job.dataset]))
 
         with _workers(self.threads, answers) as start:
             for _ in range(min(self.processes, len(jobs))):
