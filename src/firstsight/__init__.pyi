@@ -51,6 +51,7 @@ from .methods.transductive_kernel_prototypes import TransductiveKernelPrototypes
 
 from .models import add_classes as add_classes
 from .models import load as load
+from .models import load_pipeline as load_pipeline
 from .models import remove_classes as remove_classes
 from .models import save as save
 from .recognition import Answers as Answers

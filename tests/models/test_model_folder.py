@@ -503,16 +503,13 @@ def test_what_a_killed_process_left_is_removed_and_what_a_living_one_writes_is_n
     assert not dead.exists()
 
 
-def test_a_pipeline_is_refused_with_what_to_do(small, tmp_path):
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
+def test_a_search_is_refused_with_what_to_do(tmp_path):
+    from sklearn.model_selection import GridSearchCV
 
-    from firstsight.evaluation import fit_on
     from firstsight.methods import ESZSL
 
-    fitted = fit_on(make_pipeline(StandardScaler(), ESZSL()), small)
-    with pytest.raises(BadInput, match=r"A Pipeline cannot be saved: .* save the last step"):
-        save(fitted, tmp_path / "model")
+    with pytest.raises(BadInput, match=r"A GridSearchCV cannot be saved: .* save its best estimator"):
+        save(GridSearchCV(ESZSL(), {}), tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 

@@ -1,7 +1,7 @@
 """Saved models: the folder, where a model comes from, its card, classes added and removed, export."""
 
 from firstsight.models.class_table import add_classes, remove_classes
-from firstsight.models.model_folder import Saved, change, check_place, load, load_saved, save
+from firstsight.models.model_folder import Saved, change, check_place, load, load_pipeline, load_saved, save
 from firstsight.models.provenance import BackboneUsed, PictureCounts, Provenance
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "change",
     "check_place",
     "load",
+    "load_pipeline",
     "load_saved",
     "remove_classes",
     "save",

@@ -19,6 +19,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save_file
+from sklearn.pipeline import Pipeline
 
 import firstsight
 from firstsight.calibration.confidence import Calibration
@@ -27,6 +28,7 @@ from firstsight.methods import ZeroShotClassifier, find_method
 from firstsight.models.card import model_card
 from firstsight.models.folder_exchange import locked, read_together, replace_folder, resolve_place
 from firstsight.models.model_schema import FORMAT, CalibrationNumbers, ModelFile, read_model_file, write_model_file
+from firstsight.models.pipeline_steps import PREFIX, Steps, put_together, take_apart
 from firstsight.models.provenance import Provenance
 
 MODEL, ARRAYS, CARD = "model.json", "arrays.safetensors", "README.md"
@@ -46,20 +48,27 @@ class Saved:
 
 
 def save(
-    model: ZeroShotClassifier, folder: str | Path, provenance: Provenance | Mapping[str, Any] | None = None
+    model: ZeroShotClassifier | Pipeline,
+    folder: str | Path,
+    provenance: Provenance | Mapping[str, Any] | None = None,
 ) -> None:
     """Write a fitted model; an older model in the same place is replaced only when the new one is complete.
 
-    `provenance` is what is known of its making: the data set, its split, the seed, an evaluation.
+    `provenance` is what is known of its making: the data set, its split, the seed, an evaluation. A scikit-learn
+    pipeline of common scalers, PCA and a method can be saved, too; `load_pipeline` reads it.
     """
+    steps: Steps | None = None
+    before: dict[str, np.ndarray] = {}
+    if isinstance(model, Pipeline):
+        model, steps, before = take_apart(model)
     if not isinstance(model, ZeroShotClassifier):
         raise BadInput(
             f"A {type(model).__name__} cannot be saved: a folder holds arrays and no code, and loading knows methods "
-            "of firstsight alone; save the last step and apply the others yourself, or use `feature_scaling`."
+            "of firstsight and pipelines that end in one; save its best estimator, or its last step."
         )
     folder = check_place(folder)
     with locked(folder):
-        _write(model, folder, Provenance.read(provenance))
+        _write(model, folder, Provenance.read(provenance), steps, before)
 
 
 @contextmanager
@@ -83,9 +92,29 @@ def load(folder: str | Path, method: type[ZeroShotClassifier] | None = None) -> 
     return load_saved(folder, method).model
 
 
+def load_pipeline(folder: str | Path, method: type[ZeroShotClassifier] | None = None) -> Pipeline:
+    """The fitted scikit-learn pipeline that `save` wrote."""
+    saved, arrays = _read(Path(folder), method)
+    if saved.about.pipeline is None:
+        raise BadInput(f"{folder} holds a {saved.about.method} and no pipeline; read it with firstsight.load.")
+    try:
+        return put_together(saved.model, saved.about.pipeline, arrays)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise UnreadableFile(
+            f"{folder} cannot be read as a pipeline ({type(error).__name__}: {error}); restore it or fit it again."
+        ) from error
+
+
 def load_saved(folder: str | Path, method: type[ZeroShotClassifier] | None = None) -> Saved:
     """The fitted model, with its calibration, and what `model.json` says."""
-    folder = Path(folder)
+    saved, _ = _read(Path(folder), method)
+    if saved.about.pipeline is not None:  # the method alone would be given rows that nothing has transformed
+        raise BadInput(f"{folder} holds a pipeline that ends in {saved.about.method}; read it with load_pipeline.")
+    return saved
+
+
+def _read(folder: Path, method: type[ZeroShotClassifier] | None) -> tuple[Saved, dict[str, np.ndarray]]:
+    """What a folder holds, and the arrays of what stands before the method."""
     if not (folder / MODEL).is_file() and not folder.is_dir():
         _no_model(folder)
     try:
@@ -100,8 +129,9 @@ def load_saved(folder: str | Path, method: type[ZeroShotClassifier] | None = Non
                 f"{folder}/{ARRAYS} is not the file that model.json describes (truncated or changed); restore it or "
                 "fit the model again."
             )
-        model = _rebuild(about, load_arrays(found[ARRAYS]), method)
-        return Saved(model, about.provenance, about)
+        arrays = load_arrays(found[ARRAYS])
+        before = {name: arrays.pop(name) for name in list(arrays) if name.startswith(PREFIX)}
+        return Saved(_rebuild(about, arrays, method), about.provenance, about), before
     except BadInput:
         raise
     except (OSError, ValueError, LookupError, TypeError, AttributeError, SafetensorError) as error:
@@ -134,8 +164,15 @@ def _no_model(folder: Path) -> NoReturn:
     raise UnreadableFile(f"{folder} is not a model folder (no model.json); give a folder that `firstsight fit` wrote.")
 
 
-def _write(model: ZeroShotClassifier, folder: Path, provenance: Provenance) -> None:
+def _write(
+    model: ZeroShotClassifier,
+    folder: Path,
+    provenance: Provenance,
+    steps: Steps | None = None,
+    before: Mapping[str, np.ndarray] | None = None,
+) -> None:
     arrays, values = _split(model)
+    arrays |= before or {}
     calibration: Calibration | None = getattr(model, "calibration_", None)
     if calibration is not None:
         arrays |= {_CALIBRATION + name: np.ascontiguousarray(array) for name, array in calibration.arrays.items()}
@@ -148,6 +185,7 @@ def _write(model: ZeroShotClassifier, folder: Path, provenance: Provenance) -> N
         values=values,
         provenance=provenance,
         calibration=None if calibration is None else CalibrationNumbers(**calibration.to_json()),
+        pipeline=steps,
         arrays_sha256="",
     )
     card = model_card(model, about)

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError
 from firstsight.calibration.confidence import Scale
 from firstsight.calibration.familiarity import KnownDistances
 from firstsight.errors import BadInput, UnreadableFile
+from firstsight.models.pipeline_steps import Steps
 from firstsight.models.provenance import Provenance
 from firstsight.schemas import Schema, markdown, reason
 
@@ -43,6 +44,7 @@ class ModelFile(Schema):
     values: dict[str, Any] = Field(description="its fitted attributes other than arrays, `classes_` among them")
     provenance: Provenance = Field(default_factory=lambda: Provenance(), description="where the model comes from")
     calibration: CalibrationNumbers | None = Field(default=None, description="what turns scores into confidence")
+    pipeline: Steps | None = Field(default=None, description="what stands before the method, of a saved pipeline")
     arrays_sha256: str = Field(description="of arrays.safetensors")
     digest: str | None = Field(default=None, description="SHA-256 of everything else in this file")
 
