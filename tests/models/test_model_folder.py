@@ -350,7 +350,7 @@ SPOILED = {
     ),
     "unknown method": (
         lambda f: _edit(f, lambda a: a.update(method="DeepEmbeding")),
-        "Unknown method 'DeepEmbeding'; did you mean 'deep-embedding'",
+        "holds a 'DeepEmbeding', which is no method of firstsight",
     ),
 }
 

@@ -14,7 +14,7 @@ from firstsight.errors import BadInput, UnknownName
 from firstsight.evaluation import SETTINGS, TITLES
 from firstsight.execution.entries import entries_of
 from firstsight.execution.plan import SEPARATIONS, STUDIED, Job, make_plan
-from firstsight.execution.runner import Event, cores
+from firstsight.execution.runner import Event, worker_count
 from firstsight.execution.session import Session, prepare
 from firstsight.records.record_schema import Record, key_of
 from firstsight.terminal import progress as bar
@@ -70,6 +70,8 @@ def benchmark(
     variants = _variants(study, values)
     if study and (strange := [entry.name for entry in entries if entry.word not in STUDIED]):
         raise BadInput(f"The study {study!r} is about {' and '.join(STUDIED)}; leave {strange[0]} out.")
+    if not loaded or not chosen:
+        raise BadInput("There is nothing to run; give at least one data set and one setting.")
     if seeds < 1:
         raise BadInput(f"`seeds` must be at least 1, but is {seeds}; it says how many: 0, 1, ….")
     choices = choices_for(tuned, loaded)
@@ -85,7 +87,7 @@ def benchmark(
                 finished.extend(event.records or [])
                 show(event)
 
-            session.run(processes or cores(), hear)
+            session.run(worker_count(processes), hear)
     return table_of(finished, plans)
 
 

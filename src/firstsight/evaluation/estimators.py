@@ -120,10 +120,17 @@ def _opened(model: Any, X: np.ndarray) -> tuple[Any, np.ndarray]:
         if _is_search(model):
             model = model.best_estimator_
             continue
-        if len(model.steps) > 1:
-            X = np.asarray(model[:-1].transform(X))
+        X = transformed(model, X)
         model = model.steps[-1][1]
     return model, X
+
+
+def transformed(pipeline: Pipeline, X: Any) -> np.ndarray:
+    """Rows as the last step of a fitted pipeline gets them; some steps have nothing to fit, and no sign of a fit."""
+    for _, step in pipeline.steps[:-1]:
+        if step is not None and step != "passthrough":
+            X = step.transform(X)
+    return np.asarray(X)
 
 
 def _pool(estimator: Any, dataset: ZeroShotDataset, X: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -133,7 +140,13 @@ def _pool(estimator: Any, dataset: ZeroShotDataset, X: np.ndarray, y: np.ndarray
     if core.setting == "gzsl" and not core.extra_supervision:
         rows = np.concatenate([dataset.test_seen, dataset.test_unseen])
     pool: np.ndarray = dataset.features[np.sort(rows)]
+    if _is_search(estimator) and parameter_prefix(estimator) != "estimator__":
+        raise BadInput(
+            "A search over a pipeline fits its scalers anew in every fold, so no pool of unlabelled rows is right for "
+            f"all of them; search over {type(core).__name__} alone, with its `feature_scaling`."
+        )
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
         # A pipeline transforms X alone: the pool is given as the method will see its rows.
-        pool = np.asarray(clone(estimator[:-1]).fit(X, y).transform(pool))
+        before = clone(estimator[:-1]).fit(X, y)
+        pool = transformed(Pipeline([*before.steps, ("core", core)]), pool)
     return pool

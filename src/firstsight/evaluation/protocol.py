@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from sklearn.base import clone
 
-from firstsight.data import ZeroShotDataset
+from firstsight.data import ZeroShotDataset, load_dataset
 from firstsight.errors import BadInput
 from firstsight.evaluation.estimators import core_of, fit_on, is_transductive, parameter_prefix, predictions_of
 from firstsight.evaluation.metrics import TITLES, figures
@@ -47,7 +48,7 @@ class Result:
         return "\n".join([*lines, f"{'seconds':<12}{self.seconds:7.1f}"])
 
 
-def evaluate(estimator: Any, dataset: ZeroShotDataset, settings: Sequence[str] = SETTINGS) -> Result:
+def evaluate(estimator: Any, dataset: ZeroShotDataset | str | Path, settings: Sequence[str] = SETTINGS) -> Result:
     """Fit on the training rows, name the test rows.
 
     `estimator` is a method, a scikit-learn pipeline that ends in one, or a search (GridSearchCV) over either. An
@@ -56,7 +57,10 @@ def evaluate(estimator: Any, dataset: ZeroShotDataset, settings: Sequence[str] =
     of their row numbers, so that nothing tells which are which. A method that declares `extra_supervision` gets
     the unseen classes' test rows as its pool in both.
     """
-    settings = (settings,) if isinstance(settings, str) else settings
+    settings = SETTINGS if settings == "both" else (settings,) if isinstance(settings, str) else settings
+    if not hasattr(estimator, "get_params") or isinstance(estimator, type):
+        raise BadInput(f"`estimator` must be an estimator, such as firstsight.ESZSL(), but is {estimator!r}.")
+    dataset = dataset if isinstance(dataset, ZeroShotDataset) else load_dataset(dataset)
     unknown = set(settings) - set(SETTINGS)
     if unknown or not settings:
         raise BadInput(f"`settings` must name zsl, gzsl or both; got {sorted(unknown) or 'none'}.")

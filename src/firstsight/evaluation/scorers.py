@@ -23,6 +23,7 @@ from sklearn.pipeline import Pipeline
 
 from firstsight.data.holding_out import check_share, hold_out
 from firstsight.errors import BadInput
+from firstsight.evaluation.estimators import transformed
 from firstsight.evaluation.metrics import figures, mean_class_accuracy
 
 
@@ -86,7 +87,7 @@ class ClassWiseSplit(BaseCrossValidator):
 def _last_step(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray, np.ndarray]:
     """The method itself, rows as it sees them, and labels."""
     if isinstance(estimator, Pipeline):
-        X, estimator = estimator[:-1].transform(X), estimator[-1]
+        X, estimator = transformed(estimator, X), estimator[-1]
     return estimator, np.asarray(X), np.asarray(y)
 
 

@@ -68,10 +68,10 @@ class Entry:
 def entries_of(estimators: Any) -> list[Entry]:
     """Entries from what a caller names: words, classes, instances, (name, estimator) pairs, a dictionary; or one."""
     if isinstance(estimators, Mapping):
-        estimators = list(estimators.items())
-    elif not isinstance(estimators, list | tuple) or _is_pair(estimators):
-        estimators = [estimators]
-    found = [entry_of(one[1], one[0]) if _is_pair(one) else entry_of(one) for one in estimators]
+        found = [entry_of(one, name) for name, one in estimators.items()]
+    else:
+        listed = estimators if isinstance(estimators, list | tuple) and not _is_pair(estimators) else [estimators]
+        found = [entry_of(one[1], one[0]) if _is_named(one) else entry_of(one) for one in listed]
     if not found:
         raise BadInput("No estimator was named; give a method's word, a class, an instance, or a list of these.")
     names = [entry.name for entry in found]
@@ -80,7 +80,13 @@ def entries_of(estimators: Any) -> list[Entry]:
     return found
 
 
+def _is_named(one: Any) -> bool:
+    """Within a list a pair is a name and what it names, which may be a word."""
+    return isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str)
+
+
 def _is_pair(one: Any) -> bool:
+    """Alone, two words are two methods."""
     return isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str) and not isinstance(one[1], str)
 
 

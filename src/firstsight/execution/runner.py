@@ -18,6 +18,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from firstsight.data import ZeroShotDataset
+from firstsight.errors import BadInput
 from firstsight.execution.plan import Job
 from firstsight.records.record_schema import Record
 from firstsight.records.storage import RecordFile
@@ -51,6 +52,15 @@ class Event:
 def cores() -> int:
     """Processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def worker_count(processes: int | None) -> int:
+    """How many worker processes are meant: all processors for None and, as in scikit-learn, for -1."""
+    if processes is None or processes == -1:
+        return cores()
+    if processes < 1:
+        raise BadInput(f"`processes` must be at least 1, or -1 for all processors, but is {processes}.")
+    return processes
 
 
 class Runner:

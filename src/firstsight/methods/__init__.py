@@ -85,6 +85,11 @@ def make_estimator(
         copy: ZeroShotClassifier = clone(method)
         copy.set_params(**{k: v for k, v in beside.items() if k in method.get_params()})
         return copy
+    if not isinstance(method, str | type):
+        raise BadInput(
+            f"`method` must be a method's word, its class or an instance, but is a {type(method).__name__}; a pipeline "
+            "or a search is fitted by its own `fit`."
+        )
     cls, name = (find_method(method), method) if isinstance(method, str) else (method, method.__name__)
     known, chosen = cls._get_param_names(), dict(parameters or {})
     for parameter in chosen:

@@ -343,7 +343,7 @@ class ZeroShotClassifier(_ScikitLearn):
         if not hasattr(self, "calibration_"):
             raise NotCalibrated(
                 f"This {type(self).__name__} has not been calibrated, so its scores are no probabilities; calibrate it "
-                "first (`firstsight.calibration.calibrate`), or use decision_function."
+                "first (`model.calibration_ = firstsight.calibrate(model, data)`), or use decision_function."
             )
 
     def _score_table(self, X: ArrayLike, classes: Candidates) -> np.ndarray:

@@ -43,6 +43,7 @@ def add_classes(model: ZeroShotClassifier, table: pd.DataFrame, replace: bool = 
 
 def remove_classes(model: ZeroShotClassifier, names: Sequence[Any]) -> ZeroShotClassifier:
     """A model that cannot answer with these classes any more, seen or unseen; the one given stays as it is."""
+    names = [names] if isinstance(names, str) else names
     known = {label: place for place, label in enumerate(model.classes_.tolist())}
     for name in names:
         if name not in known:
@@ -65,7 +66,7 @@ def remove_classes(model: ZeroShotClassifier, names: Sequence[Any]) -> ZeroShotC
 
 def as_labels(model: ZeroShotClassifier, names: Iterable[Any]) -> list[Any]:
     """Names from a file or a command line as the model's own labels: whole numbers if its classes are numbered."""
-    names = list(names)
+    names = [names] if isinstance(names, str) else list(names)
     if model.classes_.dtype.kind not in "iu":
         return [str(name) for name in names]
     try:

@@ -23,7 +23,7 @@ from sklearn.pipeline import Pipeline
 
 import firstsight
 from firstsight.calibration.confidence import Calibration
-from firstsight.errors import BadInput, UnreadableFile
+from firstsight.errors import BadInput, UnknownName, UnreadableFile
 from firstsight.methods import ZeroShotClassifier, find_method
 from firstsight.models.card import model_card
 from firstsight.models.folder_exchange import locked, read_together, replace_folder, resolve_place
@@ -205,7 +205,7 @@ def _rebuild(
     """The reverse of `_split`."""
     if method is not None and method.__name__ != about.method:
         raise BadInput(f"The folder holds a {about.method}, not a {method.__name__}; load it with its own class.")
-    cls = find_method(about.method) if method is None else method
+    cls = _method_of(about) if method is None else method
     model = cls(**{k: v for k, v in about.parameters.items() if k in cls._get_param_names()})
     calibration = about.calibration
     if calibration is not None:
@@ -228,6 +228,16 @@ def _rebuild(
             setattr(model, attribute, array)
     _check_shapes(model)
     return model
+
+
+def _method_of(about: ModelFile) -> type[ZeroShotClassifier]:
+    try:
+        return find_method(about.method)
+    except UnknownName:
+        raise UnreadableFile(
+            f"The folder holds a {about.method[:60]!r}, which is no method of firstsight or of an installed package; "
+            "load it with method=… and the class that it was made with."
+        ) from None
 
 
 def _check_shapes(model: ZeroShotClassifier) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from firstsight.data.feature_files import FeatureFile, read_feature_file
 from firstsight.encoders.folders import is_picture, name_as_text, survey_pictures
@@ -44,10 +45,21 @@ def is_features(given: Any) -> bool:
     return isinstance(given, np.ndarray) and given.dtype != np.uint8
 
 
+def _is_numbers(given: Any) -> bool:
+    return isinstance(given, (list, tuple)) and bool(given) and all(isinstance(n, (int, float)) for n in given)
+
+
 def as_list(given: Any) -> list[Any]:
     """One thing or several, as a list; rows of features are one thing."""
+    if isinstance(given, pd.DataFrame):
+        return [given.to_numpy(dtype=np.float32)]
     if isinstance(given, (list, tuple)):
-        if given and all(isinstance(one, (int, float)) for one in given):
+        if _is_numbers(given):
+            return [np.asarray(given, dtype=np.float32)]
+        numbers = [
+            [isinstance(n, (int, float)) for n in one] if isinstance(one, (list, tuple)) else [] for one in given
+        ]
+        if given and all(row and all(row) for row in numbers) and len(set(map(len, numbers))) == 1:
             return [np.asarray(given, dtype=np.float32)]
         return list(given)
     return [given]

@@ -78,7 +78,8 @@ def learn(
         _fit(estimator, training)
         _estimate(estimator, training, random_state, place, verbose)
         forget_place(estimator)
-        facts: dict[str, Any] = {"seed": random_state, "seconds": round(time.perf_counter() - began, 2)}
+        seed = estimator.get_params().get("random_state", random_state)
+        facts: dict[str, Any] = {"seed": seed, "seconds": round(time.perf_counter() - began, 2)}
         facts["pictures"] = PictureCounts(
             labelled=len(training.train),
             unlabelled=len(training.pool),
@@ -106,7 +107,7 @@ def held_out_classes(
             raise BadInput(f"The column 'split' must say seen or unseen, but says {strange!r}; correct it.")
         named, unseen = list(words), [name for name, word in words.items() if word == "unseen"]
     else:
-        named = unseen = [str(name) for name in unseen or []]
+        named = unseen = [unseen] if isinstance(unseen, str) else [str(name) for name in unseen or []]
     known = [str(name) for name in descriptions.index]
     for name in named:
         if name not in set(known):

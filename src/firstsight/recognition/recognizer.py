@@ -128,6 +128,9 @@ class Recognizer:
         """How often it is right on pictures in sub-folders named like classes, a feature file with labels, or rows
         with their classes `y`; and what it takes for what. It has to name every row, a far one, too."""
         answers = self(inputs, top=1, classes=classes, reject_far=False)
+        if y is not None and len(y) != len(answers):
+            left_out = f" ({counted(len(answers.skipped), 'picture')} could not be read)" if answers.skipped else ""
+            raise BadInput(f"`y` must name the class of each of the {len(answers)} rows{left_out}, but has {len(y)}.")
         if y is not None:
             answers = answers.about(answers.names, [str(one) for one in y], answers.skipped, answers.key)
         found = answers.score()

@@ -16,7 +16,7 @@ from firstsight.errors import BadInput, UnknownName
 from firstsight.evaluation import TITLES, fit_on
 from firstsight.execution.entries import Entry, entry_of, plain
 from firstsight.execution.plan import in_words
-from firstsight.execution.runner import cores
+from firstsight.execution.runner import worker_count
 from firstsight.files import write_atomically
 from firstsight.methods import ZeroShotClassifier, judge
 from firstsight.records import Record
@@ -162,7 +162,7 @@ def tune(
     parts = dataset.validation_folds(folds)
     tell = progress if callable(progress) else (tell_fit if progress else _hear_nothing)
     with _folder(out) as folder:
-        fits = Trials(folder, parts, searched, objectives, random_state, processes or cores(), tell)
+        fits = Trials(folder, parts, searched, objectives, random_state, worker_count(processes), tell)
         if search == "grid":
             candidates = fits.score(grid_candidates(values))
         else:
