@@ -4,6 +4,7 @@ import dataclasses
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -85,6 +86,10 @@ def test_the_features_hash_sees_features_and_descriptions_but_no_split(arrays, d
         assert ZeroShotDataset(**{**arrays, **change}).features_hash != dataset.features_hash
 
 
+@pytest.mark.skipif(
+    tuple(map(int, version("matplotlib").split(".")[:2])) < (3, 11),
+    reason="glyphs are drawn with matplotlib, whose older releases draw some letters otherwise",
+)
 def test_the_features_hash_is_the_one_that_the_records_hold():
     records = Path(__file__).resolve().parents[2] / "results" / "glyphs.jsonl"
     kept = {json.loads(line)["features"] for line in records.read_text(encoding="utf-8").splitlines()}
