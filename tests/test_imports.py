@@ -39,6 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tuning": JUDGED | {"records", "execution"},
     "benchmarking": JUDGED | {"records", "execution", "tuning"},
     "reporting": BASE | {"data", "evaluation", "records"},
+    "serving": JUDGED | {"firstsight", "models", "encoders", "recognition", "reporting"},
     "contract": BASE | {"methods", "data", "evaluation", "models"},
 }
 MAY_IMPORT["cli"] = {"firstsight", *MAY_IMPORT}

@@ -60,6 +60,8 @@ from .recognition import fit as fit
 from .recognition import learn as learn
 from .records import read_records as read_records
 from .reporting import report as report
+from .serving import create_app as create_app
+from .serving import serve as serve
 from .tuning import Choice as Choice
 from .tuning import tune as tune
 

@@ -25,6 +25,7 @@ from firstsight.cli import (
     methods,
     predict,
     report,
+    serve,
     tune,
 )
 from firstsight.errors import FirstsightError
@@ -61,6 +62,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("fit")(fit.fit)
 app.command("predict")(predict.predict)
 app.add_typer(classes.app, name="classes", help="Show, add, change and remove a model's classes.")
+app.command("serve")(serve.serve)
 app.command("export")(export.export)
 app.command("tune")(tune.tune)
 app.command("benchmark")(benchmark.benchmark)

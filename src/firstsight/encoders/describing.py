@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def describe(
     classes: pd.DataFrame | str | Path,
     *,
-    encoder: str | Path | None = None,
+    encoder: str | Path | TextEncoder | None = None,
     prompt: str | None = None,
     attributes: Sequence[str] | None = None,
     scale: bool = False,
@@ -93,12 +93,15 @@ def _refuse_unclear(table: pd.DataFrame, where: str, for_words: bool) -> None:
         raise BadInput(f"{where} has both text ({text!r}) and attributes; keep one of the two.")
 
 
-def _from_words(table: pd.DataFrame, encoder: str | Path, prompt: str | None) -> tuple[pd.DataFrame, list[str]]:
+def _from_words(
+    table: pd.DataFrame, encoder: str | Path | TextEncoder, prompt: str | None
+) -> tuple[pd.DataFrame, list[str]]:
     import pandas as pd
 
     if prompt is not None and "{}" not in prompt:
         raise BadInput(f"--prompt must hold {{}} where the name belongs, but is {prompt!r}.")
-    model, text = TextEncoder(encoder), _text_column(table)
+    model = encoder if isinstance(encoder, TextEncoder) else TextEncoder(encoder)
+    text = _text_column(table)
     if text is not None:
         if prompt is not None:
             raise BadInput(f"--prompt is for bare names, but the table has a column {text!r}; leave it out.")

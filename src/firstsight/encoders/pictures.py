@@ -18,11 +18,21 @@ from firstsight.encoders.backbone import DEFAULT, Backbone
 from firstsight.encoders.cache import FeatureCache
 from firstsight.encoders.decoding import InMemory, Undecodable, check_in_memory, decoded, quiet_pillow
 from firstsight.encoders.folders import name_as_text, open_regular
+from firstsight.encoders.letters import LETTERS, LetterBackbone
 from firstsight.encoders.runtimes import Announce, Run, check_runtime, open_runtime
 from firstsight.errors import BadInput, FirstsightError
 from firstsight.files import cache_folder
 
-Source = str | os.PathLike[str] | Image.Image | np.ndarray
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A picture as its backbone looks at it; `PictureEncoder.prepare` makes it, `encode` takes it."""
+
+    pixels: np.ndarray
+    filename: str = ""
+
+
+Source = str | os.PathLike[str] | Image.Image | np.ndarray | Prepared
 Progress = Callable[[int, int], object]  # pictures done, pictures in all
 FILE_LIMIT = 2**29  # bytes; what is larger is no picture
 
@@ -59,7 +69,8 @@ class PictureEncoder:
     ----------
     backbone : name or path
         A transformers vision model by name, or a local folder that holds one. ResNet gives its pooled features,
-        ViT and DINOv2 their pooled or first token, CLIP and SigLIP the space that texts share.
+        ViT and DINOv2 their pooled or first token, CLIP and SigLIP the space that texts share. "firstsight-letters"
+        looks at single letters and needs no weights.
     batch_size : int
     cache : bool
         Keep features by the content of the picture, so that no picture is encoded twice by the same backbone.
@@ -74,7 +85,7 @@ class PictureEncoder:
             raise BadInput(f"`batch_size` must be at least 1, but is {batch_size}; 32 is customary.")
         self.batch_size, self.cache = batch_size, cache
         self.runtime = check_runtime(runtime)
-        self._backbone = Backbone(backbone)
+        self._backbone = LetterBackbone() if str(backbone) == LETTERS else Backbone(backbone)
         self._run: Run | None = None
         self._running = ""  # the runtime that was taken
         self._stores: dict[str, FeatureCache] = {}  # by runtime: their features agree, but not to the last bit
@@ -140,6 +151,14 @@ class PictureEncoder:
             job.cached,
         )
 
+    def prepare(self, content: bytes, filename: str = "") -> Prepared:
+        """A file's content, decoded and made ready for `encode`; raises `Undecodable` with the reason.
+
+        For whoever gathers pictures one by one: this part runs in many threads, and what it makes is small.
+        """
+        with quiet_pillow:
+            return Prepared(self._pixels(content), filename)
+
     def encode_images(self, pictures: Sequence[Source]) -> np.ndarray:
         """Features (n, d) float32, a row for every picture; the first that cannot be read is refused.
 
@@ -151,10 +170,19 @@ class PictureEncoder:
             raise BadInput(f"{name} cannot be encoded ({reason}); leave it out or replace it.")
         return encoded.features
 
-    def _read_ahead(self, sources: list[Path | InMemory]) -> Iterator[tuple[int, _Picture]]:
+    def _pixels(self, content: bytes | InMemory) -> np.ndarray:
+        with decoded(content) as picture:
+            try:
+                return self._backbone.prepare(picture)
+            except FirstsightError:
+                raise
+            except Exception as error:  # one odd picture that a processor stumbles over must not end a long run
+                raise Undecodable(f"cannot be prepared ({type(error).__name__}: {error})") from error
+
+    def _read_ahead(self, sources: list[Path | InMemory | Prepared]) -> Iterator[tuple[int, _Picture]]:
         """Pictures in order, read by threads that stay at most two batches ahead of the model."""
-        if len(sources) == 1:  # a thread would cost time and save none
-            yield 0, self._read(sources[0])
+        if len(sources) == 1 or all(isinstance(source, Prepared) for source in sources):
+            yield from enumerate(map(self._read, sources))  # threads would cost time and save none
             return
         threads = min(8, (os.cpu_count() or 1) + 1)
         ahead = 2 * self.batch_size
@@ -168,9 +196,11 @@ class PictureEncoder:
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
-    def _read(self, source: Path | InMemory) -> _Picture:
+    def _read(self, source: Path | InMemory | Prepared) -> _Picture:
         content: bytes | InMemory
         key = b""
+        if isinstance(source, Prepared):
+            return _Picture(pixels=source.pixels)
         if isinstance(source, Path):
             try:
                 content = _content(source)
@@ -183,14 +213,9 @@ class PictureEncoder:
         else:
             content = source
         try:
-            with decoded(content) as picture:
-                return _Picture(key, pixels=self._backbone.prepare(picture))
+            return _Picture(key, pixels=self._pixels(content))
         except Undecodable as error:
             return _Picture(reason=str(error))
-        except FirstsightError:
-            raise
-        except Exception as error:  # one odd picture that a processor stumbles over must not end a long run
-            return _Picture(reason=f"cannot be prepared ({type(error).__name__}: {error})")
 
     def _encode_batch(self, pixels: list[np.ndarray]) -> np.ndarray:
         """Features of prepared pictures; those of one shape go through the model together."""
@@ -225,7 +250,7 @@ class _Job:
     def __init__(
         self,
         encoder: PictureEncoder,
-        sources: list[Path | InMemory],
+        sources: list[Path | InMemory | Prepared],
         progress: Progress | None,
         announce: Announce | None,
     ):
@@ -268,8 +293,10 @@ class _Job:
         self.waiting.clear()
 
 
-def _checked(place: int, picture: Source) -> Path | InMemory:
+def _checked(place: int, picture: Source) -> Path | InMemory | Prepared:
     """A path, or a picture in memory that could be one."""
+    if isinstance(picture, Prepared):
+        return picture
     if isinstance(picture, str | os.PathLike):
         return Path(picture)
     if isinstance(picture, Image.Image | np.ndarray):
@@ -281,7 +308,7 @@ def _checked(place: int, picture: Source) -> Path | InMemory:
     )
 
 
-def _name(place: int, source: Path | InMemory, root: str | Path | None) -> str:
+def _name(place: int, source: Path | InMemory | Prepared, root: str | Path | None) -> str:
     if not isinstance(source, Path):
         return f"picture {place}"
     return name_as_text(source if root is None else source.relative_to(root).as_posix())

@@ -15,6 +15,7 @@ import numpy as np
 
 from firstsight.encoders.backbone import Backbone
 from firstsight.encoders.cache import remove_leftovers, writing_to
+from firstsight.encoders.letters import LetterBackbone
 from firstsight.errors import BadInput, CannotWrite, UnknownName
 from firstsight.files import cache_folder, write_atomically
 
@@ -35,13 +36,19 @@ def check_runtime(runtime: str) -> str:
 
 
 def open_runtime(
-    runtime: str, backbone: Backbone, example: np.ndarray, pictures: int, announce: Announce | None = None
+    runtime: str,
+    backbone: Backbone | LetterBackbone,
+    example: np.ndarray,
+    pictures: int,
+    announce: Announce | None = None,
 ) -> tuple[str, Run]:
     """Load the backbone; `example` (3, h, w) is one prepared picture. Returns the runtime taken, and what runs.
 
     "auto" takes ONNX Runtime, which needs under two thirds of PyTorch's time (`benchmarks/embed_speed.py` measures it),
     where the exported backbone is in the cache, or where there are `pictures` enough to repay exporting it.
     """
+    if isinstance(backbone, LetterBackbone):  # NumPy, whatever was asked for: its features are the same
+        return "torch" if runtime == "auto" else runtime, backbone.run
     if runtime == "auto":
         pays = _exported(backbone, example).is_file() or pictures >= PAYS_FROM
         if pays and _onnx_is_installed():

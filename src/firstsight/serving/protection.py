@@ -1,0 +1,188 @@
+"""What stands in front of every route: whose request it is, how large, how often; and the headers of every answer."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections import OrderedDict
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from firstsight.serving.json_answers import Json, Refusal
+from firstsight.serving.service_metrics import ServiceMetrics
+from firstsight.serving.service_settings import Settings
+
+PUBLIC = ("/", "/favicon.ico", "/health", "/ready", "/api/session")  # and /page/…: no secret is in them
+COOKIE = "firstsight-session"
+CHANGES = ("/api/classes", "/api/confirm")
+REPORT = "/report/"
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
+    "font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+# The report is one self-contained page, whose drawings carry their own styles.
+REPORT_POLICY = PAGE_POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "geolocation=(), microphone=()",
+}
+BURST = 4  # seconds' worth of requests that a client may make at once
+CLIENTS = 10_000  # whose counts are remembered
+
+
+class Protection:
+    """The ASGI application around the routes. A request is judged by its headers before its body is read."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, metrics: ServiceMetrics):
+        self.app, self.settings, self.metrics = app, settings, metrics
+        self.rates = Rates(settings.rate)
+        self.session = None if settings.token is None else session_of(settings.token)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began, status = time.perf_counter(), 500
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                _protect(MutableHeaders(scope=message), scope["path"])
+            await send(message)
+
+        try:
+            self._judge(scope, Headers(scope=scope))
+            await self.app(scope, self._bounded(receive), answer)
+        except Refusal as refusal:
+            sentence = Json({"error": refusal.sentence}, refusal.status, refusal.headers)
+            await sentence(scope, receive, answer)
+        finally:
+            self.metrics.request(scope, status, time.perf_counter() - began)
+
+    def _judge(self, scope: Scope, headers: Headers) -> None:
+        path = scope["path"]
+        self._check_host(headers)
+        if scope["method"] not in ("GET", "HEAD"):
+            _check_site(headers)
+            if path.startswith(CHANGES) and headers.get("x-firstsight") != "1":
+                raise Refusal(403, "A change needs the header X-Firstsight: 1, which other sites cannot send.")
+        if self.session is not None and path not in PUBLIC and not path.startswith("/page/"):
+            self._check_token(headers)
+        length = headers.get("content-length", "0")
+        if not (length.isascii() and length.isdigit()) or int(length) > self.settings.request_bytes:
+            raise _too_large(self.settings.request_bytes)
+        client = (scope.get("client") or ("",))[0]
+        if path.startswith(("/api/", REPORT)) and (wait := self.rates.wait(client)) > 0:
+            self.metrics.refused("rate")
+            raise Refusal(
+                429,
+                f"More than {self.settings.rate:g} requests per second; wait a moment.",
+                Retry_After=str(int(wait) + 1),
+            )
+
+    def _check_host(self, headers: Headers) -> None:
+        """A page elsewhere can have its own name lead to our address, and would then be let in as one of ours."""
+        given = headers.get("host", "")
+        name = urlsplit(f"//{given}").hostname if _is_plain(given) else None
+        if name is None or name not in self.settings.hosts:
+            raise Refusal(400, "This server is not known by that name; start it with --allow-host NAME to allow it.")
+
+    def _check_token(self, headers: Headers) -> None:
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and same(given.strip(), self.settings.token):
+            return
+        if same(_cookie(headers), self.session):
+            return
+        raise Refusal(401, "This server wants its token: send Authorization: Bearer TOKEN.", WWW_Authenticate="Bearer")
+
+    def _bounded(self, receive: Receive) -> Receive:
+        """A body that does not say how long it is ends at the same limit."""
+        left = self.settings.request_bytes
+
+        async def bounded() -> Message:
+            nonlocal left
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if left < 0:
+                refusal = _too_large(self.settings.request_bytes)
+                raise HTTPException(refusal.status, refusal.sentence)
+            return message
+
+        return bounded
+
+
+class Rates:
+    """Who asks how often: each client fills a bucket that empties at `rate` per second."""
+
+    def __init__(self, rate: float):
+        self.rate = rate
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # by client: how full, and when
+
+    def wait(self, client: str) -> float:
+        """Seconds until this client may ask; 0 if at once, which is then counted."""
+        if not self.rate:
+            return 0.0
+        now, most = time.monotonic(), max(BURST * self.rate, 1.0)
+        full, then = self._buckets.pop(client, (0.0, now))
+        full = max(0.0, full - (now - then) * self.rate)
+        allowed = full + 1 <= most
+        self._buckets[client] = full + allowed, now
+        while len(self._buckets) > CLIENTS:
+            self._buckets.popitem(last=False)
+        return 0.0 if allowed else (full + 1 - most) / self.rate
+
+
+def session_of(token: str) -> str:
+    """What a browser keeps instead of the token; the same in every worker, and no way back to the token."""
+    return hmac.new(token.encode(), b"firstsight session", hashlib.sha256).hexdigest()
+
+
+def same(given: str | None, wanted: str | None) -> bool:
+    """Whether two secrets are the same, in a time that does not tell how much of them is."""
+    return bool(given and wanted) and secrets.compare_digest(str(given).encode(), str(wanted).encode())
+
+
+def _check_site(headers: Headers) -> None:
+    """Whatever a browser sends on behalf of another site is refused; programs that are no browser say nothing."""
+    origin, host = headers.get("origin"), headers.get("host", "")
+    foreign = origin is not None and (urlsplit(origin).netloc.lower() != host.lower())
+    if foreign or headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise Refusal(403, "A page of another site may not do this; open the server's own page.")
+
+
+def _protect(headers: MutableHeaders, path: str) -> None:
+    for name, value in HEADERS.items():
+        headers[name] = value
+    headers["Content-Security-Policy"] = REPORT_POLICY if path.startswith(REPORT) else PAGE_POLICY
+    headers.setdefault("Cache-Control", "no-cache" if path == "/" or path.startswith("/page/") else "no-store")
+
+
+def _too_large(limit: int) -> Refusal:
+    return Refusal(413, f"The request is larger than {limit / 2**20:.0f} MiB; send fewer or smaller pictures.")
+
+
+def _is_plain(host: str) -> bool:
+    return bool(host) and not any(sign in host for sign in "/@?#\\ ")
+
+
+def _cookie(headers: Headers) -> str | None:
+    try:
+        found: Any = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return None
+    return None if found is None else found.value

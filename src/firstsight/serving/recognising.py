@@ -1,0 +1,155 @@
+"""What the routes share: the model, the batches, and the way of a picture through them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from os import cpu_count
+from typing import Any, Literal
+
+import numpy as np
+from fastapi import UploadFile
+
+from firstsight.encoders.decoding import Undecodable
+from firstsight.encoders.pictures import Prepared
+from firstsight.errors import BadInput
+from firstsight.serving.batching import Batcher, TooBusy
+from firstsight.serving.json_answers import Refusal
+from firstsight.serving.served_model import ServedModel
+from firstsight.serving.service_metrics import ServiceMetrics
+from firstsight.serving.service_settings import Settings
+from firstsight.terminal import visible
+
+LONGEST_NAME = 200
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of pictures; those with one question are answered in one call."""
+
+    top: int = 5
+    classes: Literal["all", "seen", "unseen"] = "all"
+    reject_share: float | None = None
+    reject_far: bool = True
+    shift_seen: bool = False
+    why: bool = True
+
+
+FEATURES = "features"  # the question of /api/embed
+
+
+class Recognising:
+    """Pictures → answers, for many requests at once. The Recognizer answers; this only brings pictures to it."""
+
+    def __init__(self, served: ServedModel, settings: Settings, metrics: ServiceMetrics):
+        self.served, self.settings, self.metrics = served, settings, metrics
+        self.batcher = Batcher(self._work, batch_size=settings.batch_size, wait=settings.wait, room=settings.queue)
+        self._decoding = ThreadPoolExecutor(min(8, (cpu_count() or 1) + 1), thread_name_prefix="decode")
+
+    @property
+    def sees_pictures(self) -> bool:
+        """Whether the model knows its backbone; one that was fitted on bare features cannot look at pictures."""
+        return self.served.recognizer.backbone.known is not None
+
+    def warm_up(self) -> None:
+        """Load what the first picture would wait for."""
+        if self.sees_pictures:
+            pixels = self.served.recognizer.backbone.encoder.prepare(_blank_picture())
+            self._work(Question(why=False), [pixels])
+
+    def start(self) -> None:
+        self.batcher.start()
+
+    def stop(self) -> None:
+        self.batcher.stop()
+        self._decoding.shutdown()
+
+    async def ask(self, question: Hashable, uploads: list[UploadFile]) -> list[tuple[str, Any, str | None]]:
+        """Of each picture: its name, the answer or None, and why it could not be read."""
+        if not self.sees_pictures:
+            raise BadInput("This model was fitted on features and has no backbone, so it cannot look at pictures.")
+        if len(uploads) > self.settings.pictures:
+            raise BadInput(
+                f"{len(uploads)} pictures came, but one request may hold {self.settings.pictures}; split it."
+            )
+        if self.batcher.waiting and self.batcher.waiting + len(uploads) > self.settings.queue:
+            self.metrics.refused("queue")
+            raise TooBusy
+        prepared = await asyncio.gather(*[self._prepare(upload) for upload in uploads])
+        ready = [one for _, one, _ in prepared if one is not None]
+        self.metrics.unreadable.inc(len(prepared) - len(ready))
+        if not ready:
+            name, _, why = prepared[0]
+            raise BadInput(f"None of the pictures could be read ({name}: {why}); send JPEG, PNG or another picture.")
+        answers = iter(await self.batcher.ask(question, ready))
+        self.metrics.pictures.inc(len(ready))
+        return [(name, None if one is None else next(answers), why) for name, one, why in prepared]
+
+    async def _prepare(self, upload: UploadFile) -> tuple[str, Prepared | None, str | None]:
+        name = shown_name(upload.filename)
+        if (upload.size or 0) > self.settings.upload_bytes:
+            limit = self.settings.upload_bytes / 2**20
+            raise Refusal(413, f"{name} is larger than {limit:.0f} MiB; send a smaller picture.")
+        content = await upload.read()
+        encoder = self.served.recognizer.backbone.encoder
+        try:
+            loop = asyncio.get_running_loop()
+            return name, await loop.run_in_executor(self._decoding, encoder.prepare, content, name), None
+        except Undecodable as error:
+            return name, None, str(error)
+
+    def _work(self, question: Hashable, pictures: list[Prepared]) -> list[Any]:
+        recognizer = self.served.current()
+        self.metrics.batches.observe(len(pictures))
+        if question == FEATURES:
+            features: list[Any] = recognizer.backbone(pictures)[0].tolist()
+            return features
+        assert isinstance(question, Question)
+        model = recognizer.model
+        found = recognizer(
+            pictures,
+            question.top,
+            classes=question.classes,
+            reject_share=question.reject_share,
+            reject_far=question.reject_far,
+            shift_seen=question.shift_seen,
+            why=question.why,
+        )
+        seen = dict(zip(map(str, model.classes_.tolist()), (model.seen_code_ >= 0).tolist(), strict=True))
+        return [_entry(entry, seen) for entry in found.as_json()]
+
+
+def _entry(entry: dict[str, Any], seen: dict[str, bool]) -> dict[str, Any]:
+    """An entry of `Answers.as_json`, with names as text and what training had pictures of."""
+    best = str(entry["class"])
+    top = [{**one, "class": str(one["class"]), "seen": seen.get(str(one["class"]), False)} for one in entry["top"]]
+    why = entry.get("why")
+    return {
+        "file": entry["file"],
+        "class": best,
+        "seen": seen.get(best) if not entry.get("rejected") else None,
+        "confidence": entry["confidence"],
+        "rejected": entry.get("rejected"),
+        "distance": entry.get("distance"),
+        "top": top,
+        "why": None if why is None else {**why, "instead_of": str(why["instead_of"])},
+        "error": None,
+    }
+
+
+def shown_name(name: str | None) -> str:
+    """A file's name as it may be shown: its last part, without control characters."""
+    last = (name or "").replace("\\", "/").rsplit("/", 1)[-1]
+    return visible(last)[:LONGEST_NAME].replace("\n", " ").replace("\t", " ") or "picture"
+
+
+def _blank_picture() -> bytes:
+    import io
+
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(np.zeros((64, 64, 3), dtype=np.uint8)).save(file, "PNG")
+    return file.getvalue()

@@ -1,0 +1,72 @@
+"""Starting a server: one process, or several that share a folder, a port and their counts."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from firstsight.errors import BadInput
+from firstsight.serving.app import make_app
+from firstsight.serving.service import make_service
+from firstsight.serving.service_metrics import SHARED
+from firstsight.serving.service_settings import ENVIRONMENT, Settings
+
+
+def run(settings: Settings) -> None:
+    """Serve until told to stop (SIGTERM or Ctrl-C); what was accepted is answered before the end."""
+    listening = _listen(settings)
+    config = uvicorn.Config(
+        "firstsight.serving.run_server:app_of_worker",
+        factory=True,
+        workers=settings.workers,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(settings.proxy),
+        forwarded_allow_ips=settings.proxy or None,
+        timeout_keep_alive=30,
+        h11_max_incomplete_event_size=32 << 10,
+        ws="none",
+    )
+    with tempfile.TemporaryDirectory(prefix="firstsight-") as folder:
+        os.environ[ENVIRONMENT] = settings.model_dump_json()
+        if settings.workers > 1:
+            os.environ[SHARED] = folder
+        _announce(settings, listening)
+        if settings.workers > 1:
+            from uvicorn.supervisors import Multiprocess
+
+            Multiprocess(config, sockets=[listening]).run()
+        else:
+            uvicorn.Server(config).run(sockets=[listening])
+
+
+def app_of_worker() -> ASGIApp:
+    """The application of a process that `run` has started."""
+    settings = Settings.model_validate_json(os.environ[ENVIRONMENT])
+    return make_app(make_service(settings.model, settings))
+
+
+def _listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((settings.host, settings.port))
+    except OSError as error:
+        listening.close()
+        raise BadInput(
+            f"Nothing can listen on {settings.host}, port {settings.port} ({error.strerror}); choose another --port."
+        ) from error
+    listening.listen(2048)
+    listening.set_inheritable(True)
+    return listening
+
+
+def _announce(settings: Settings, listening: socket.socket) -> None:
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    print(f"firstsight is at http://{host}:{listening.getsockname()[1]}/", flush=True)

@@ -1,0 +1,93 @@
+"""Labelled samples beside the model: pictures to try, dots on the map, rows to measure on."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from firstsight.data import ZeroShotDataset, load_dataset
+from firstsight.data.feature_files import FeatureFile, read_feature_file
+from firstsight.encoders.decoding import decode_picture, quiet_pillow
+from firstsight.encoders.embedding import embed
+from firstsight.errors import BadInput
+from firstsight.recognition.inputs import is_feature_file
+from firstsight.recognition.recognizer import Recognizer
+
+SIDE = 256  # pixels of the longer side of a picture that is shown
+
+
+@dataclass(frozen=True, eq=False)
+class SamplePictures:
+    """Rows (n, d) that a model was not trained on, their classes, and their pictures where there are such."""
+
+    features: np.ndarray
+    labels: list[str]
+    pictures: Sequence[np.ndarray | Path] | None = None
+
+    @property
+    def has_pictures(self) -> bool:
+        return self.pictures is not None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def choose(self, limit: int, seed: int = 0) -> list[int]:
+        """Up to `limit` of them, about as many of each class, the same for everybody who gives the same seed."""
+        order = np.random.default_rng(seed).permutation(len(self))
+        turn: dict[str, int] = {}
+        keys: list[tuple[int, int, int]] = []
+        for place in order.tolist():
+            label = self.labels[place]
+            turn[label] = turn.get(label, -1) + 1
+            keys.append((turn[label], len(keys), place))
+        return sorted(place for _, _, place in sorted(keys)[:limit])
+
+    def png(self, place: int) -> bytes:
+        """One picture, not larger than it is shown."""
+        assert self.pictures is not None
+        source = self.pictures[place]
+        if isinstance(source, Path):
+            with quiet_pillow:
+                picture = decode_picture(source.read_bytes())
+            picture.thumbnail((SIDE, SIDE))
+        else:
+            picture = Image.fromarray(source)
+        file = io.BytesIO()
+        picture.save(file, "PNG")
+        return file.getvalue()
+
+
+def read_samples(given: str, own: Recognizer) -> SamplePictures:
+    """A data set's test rows, a folder of pictures in sub-folders named like classes, or a file of their features."""
+    path = Path(given)
+    if path.is_dir() and not (path / "att_splits.mat").exists() and not (path / "samples.csv").exists():
+        found = embed(path, backbone=own.backbone.place)
+        samples = _of_features(given, found, [path / name for name in found.names])
+    elif path.suffix == ".npz" and is_feature_file(path):
+        samples = _of_features(given, read_feature_file(path), None)
+    else:
+        samples = of_dataset(load_dataset(given))
+    if samples.features.shape[1] != own.model.n_features_in_:
+        raise BadInput(
+            f"The samples in {given} have {samples.features.shape[1]} features per row, but the model was fitted with "
+            f"{own.model.n_features_in_}; give samples from the same source."
+        )
+    return samples
+
+
+def of_dataset(data: ZeroShotDataset) -> SamplePictures:
+    """The test rows of a data set, with their pictures if it has them."""
+    rows = np.concatenate([data.test_seen, data.test_unseen])
+    pictures = None if data.images is None else [data.images[row] for row in rows]
+    return SamplePictures(data.features[rows], [str(name) for name in data.names_of(rows)], pictures)
+
+
+def _of_features(given: str, found: FeatureFile, pictures: list[Path] | None) -> SamplePictures:
+    if found.labels is None:
+        raise BadInput(f"The samples in {given} have no classes; give pictures in sub-folders named like classes.")
+    return SamplePictures(found.features, list(found.labels), pictures)

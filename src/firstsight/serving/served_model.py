@@ -1,0 +1,172 @@
+"""The model that a server answers with: always the one in its folder, whoever changes it."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from firstsight.errors import BadInput, UnknownName
+from firstsight.models import load_saved
+from firstsight.models.class_table import as_labels
+from firstsight.models.model_folder import MODEL
+from firstsight.recognition import Recognizer
+from firstsight.serving.wire_schema import Changed, Described, Done, Undo
+
+Stamp = tuple[int, int, int]
+
+
+class ClassExists(BadInput):
+    """A class of this name is there already."""
+
+
+class ServedModel:
+    """A Recognizer that follows its folder. Changes go to the folder first, under its lock, and are then read back:
+    whoever is told that a class was added finds it there after a crash, and so do other processes."""
+
+    def __init__(self, recognizer: Recognizer, folder: Path | None = None):
+        self.recognizer, self.folder = recognizer, folder
+        self._stamp: Stamp | None = None
+        self._reading = threading.Lock()
+        self._revision: tuple[Any, str] = (None, "")
+
+    @classmethod
+    def open(cls, folder: str | Path, **options: Any) -> ServedModel:
+        """The model in a folder."""
+        place = Path(folder).resolve()
+        stamp = _stamp(place)  # before reading: a change in between is found by the next look
+        served = cls(Recognizer.load(place, **options), place)
+        served._stamp = stamp
+        return served
+
+    def current(self) -> Recognizer:
+        """The recognizer, with the classes that the folder has now. A folder that cannot be read keeps the old ones."""
+        if self.folder is not None and _stamp(self.folder) != self._stamp:
+            with self._reading:
+                stamp = _stamp(self.folder)
+                if stamp is not None and stamp != self._stamp:
+                    self.recognizer.model = load_saved(self.folder).model
+                    self._stamp = stamp
+        return self.recognizer
+
+    @property
+    def revision(self) -> str:
+        """16 hexadecimal digits that change with the classes and their descriptions, the same in every process."""
+        model = self.current().model
+        known, digest = self._revision
+        if known is not model:
+            named = "\0".join(map(str, model.classes_.tolist())).encode()
+            digest = hashlib.sha256(named + b"\0\0" + np.ascontiguousarray(model.descriptions_).tobytes()).hexdigest()
+            self._revision = model, digest[:16]
+        return self._revision[1]
+
+    def add(self, table: pd.DataFrame, replace: bool = False) -> Changed:
+        """Know these classes, too; `replace` changes those that exist."""
+
+        def change(own: Recognizer) -> list[Done]:
+            before = own.descriptions
+            names = as_labels(own.model, table.index)
+            there = [name for name in names if name in before.index]
+            if there and not replace:
+                raise ClassExists(
+                    f"The model has a class {str(there[0])!r} already; choose another name or replace it."
+                )
+            own.add_classes(table, replace)
+            return [_done(own, name, "changed" if name in there else "added") for name in names]
+
+        return self._change(change)
+
+    def remove(self, names: list[str]) -> Changed:
+        """Never answer with these classes again."""
+        return self._change(lambda own: _removed(own, names))
+
+    def undo(self, undo: Undo) -> Changed:
+        """Take a change back."""
+
+        def change(own: Recognizer) -> list[Done]:
+            done = _removed(own, undo.remove) if undo.remove else []
+            if undo.restore:
+                before = own.descriptions
+                table = _table(own, undo.restore)
+                own.add_classes(table, replace=True)
+                names = as_labels(own.model, table.index)
+                done += [_done(own, name, "changed" if name in before.index else "added") for name in names]
+            return done
+
+        if not undo.remove and not undo.restore:
+            raise BadInput("There is nothing to take back; post the `undo` of a change as it came.")
+        return self._change(change)
+
+    def _change(self, change: Callable[[Recognizer], list[Done]]) -> Changed:
+        if self.folder is None:
+            own = Recognizer(self.recognizer.model, self.recognizer.provenance)
+            before = own.descriptions
+            done = change(own)
+            self.recognizer.model = own.model
+        else:
+            with Recognizer.changing(self.folder) as own:
+                before = own.descriptions
+                done = change(own)
+        self.current()
+        undo = Undo(
+            remove=[one.label for one in done if one.what == "added"],
+            restore=[
+                Described.model_validate({"class": one.label, "description": _numbers(before, one.label)})
+                for one in done
+                if one.what != "added"
+            ],
+        )
+        return Changed(
+            revision=self.revision,
+            classes=len(own.model.classes_),
+            done=done,
+            undo=undo,
+            durable=self.folder is not None,
+        )
+
+
+def _stamp(folder: Path) -> Stamp | None:
+    """What tells one writing of the folder from another; None while there is no model."""
+    try:
+        found = (folder / MODEL).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _removed(own: Recognizer, names: list[str]) -> list[Done]:
+    labels = list(dict.fromkeys(as_labels(own.model, names)))
+    for label in labels:
+        if label not in own.model.classes_.tolist():
+            raise UnknownName("class", str(label), map(str, own.model.classes_.tolist()))
+    done = [_done(own, label, "removed") for label in labels]
+    own.remove_classes(labels)
+    return done
+
+
+def _done(own: Recognizer, label: Any, what: Any) -> Done:
+    place = own.model.classes_.tolist().index(label)
+    seen = bool(own.model.seen_code_[place] >= 0)
+    return Done.model_validate({"class": str(label), "seen": seen, "what": what})
+
+
+def _numbers(table: pd.DataFrame, name: str) -> list[float]:
+    label: Any = name if name in table.index else int(name)  # a model's classes may be numbered
+    numbers: list[float] = table.loc[label].astype(float).tolist()
+    return numbers
+
+
+def _table(own: Recognizer, described: list[Described]) -> pd.DataFrame:
+    width = own.model.descriptions_.shape[1]
+    for one in described:
+        if len(one.description) != width:
+            raise BadInput(f"Class {one.label!r} has {len(one.description)} numbers, but classes here have {width}.")
+    if len({one.label for one in described}) < len(described):
+        raise BadInput("A class is described twice; give each class once.")
+    columns = getattr(own.model, "attribute_names_in_", None)
+    return pd.DataFrame([one.description for one in described], index=[one.label for one in described], columns=columns)

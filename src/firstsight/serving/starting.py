@@ -1,0 +1,55 @@
+"""The public way in: a server from Python, and its application for other servers."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from firstsight.errors import BadInput
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from firstsight.recognition import Recognizer
+
+_NEEDED = ("fastapi", "uvicorn", "prometheus_client", "python_multipart")
+
+
+def serve(model: str | Path | None = None, **settings: Any) -> None:
+    """Serve a model folder until told to stop: a page for people, and a JSON API (`firstsight serve`).
+
+    `demo=True` serves a model of letters instead. Settings: host, port, token, allow_hosts, proxy, workers, keep,
+    samples, before, results, backbone, text_encoder, runtime, pictures, upload_bytes, rate, queue, batch_size, wait.
+    """
+    _require_extra()
+    from firstsight.serving.run_server import run
+    from firstsight.serving.service_settings import read_settings
+
+    checked = read_settings(model="" if model is None else str(model), **settings)
+    if checked.demo == bool(checked.model):
+        raise BadInput("Give a model folder, or --demo (demo=True), and not both.")
+    if checked.demo:
+        from firstsight.serving.letters_demo import letters_demo
+
+        found = letters_demo()
+        checked = checked.model_copy(update={"model": str(found.model), "before": str(found.before)})
+    run(checked)
+
+
+def create_app(model: Recognizer | str | Path, **settings: Any) -> ASGIApp:
+    """The ASGI application of a model, for a server of your own. Settings as in `serve`.
+
+    With a Recognizer in memory, what is taught ends with the process; with a folder, it is kept there.
+    """
+    _require_extra()
+    from firstsight.serving.app import make_app
+    from firstsight.serving.service import make_service
+    from firstsight.serving.service_settings import read_settings
+
+    return make_app(make_service(model, read_settings(**settings)))
+
+
+def _require_extra() -> None:
+    if not all(importlib.util.find_spec(name) for name in _NEEDED):
+        raise BadInput("Serving needs FastAPI and uvicorn, which are not installed; pip install 'firstsight[serve]'.")

@@ -1,0 +1,209 @@
+"""What goes over the wire: the schemas of requests and answers, which the OpenAPI document shows."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Name = Annotated[str, Field(min_length=1, max_length=200, description="a class's name, as text")]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Wire(BaseModel):
+    """Base of all: what is not known here is refused, and numbers are finite."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, validate_by_name=True, validate_by_alias=True)
+
+
+class Problem(Wire):
+    """What went wrong, for a person."""
+
+    error: str = Field(description="one sentence")
+
+
+class Candidate(Wire):
+    """A class that a picture may be of."""
+
+    label: str = Field(alias="class")
+    seen: bool = Field(description="whether training had pictures of it")
+    confidence: float | None = Field(description="null where the model has no calibration")
+    score: float
+
+
+class Speaks(Wire):
+    """An attribute, and what it adds to the lead of the answer over the runner-up."""
+
+    attribute: str
+    contribution: float
+
+
+class Reasons(Wire):
+    """Why this class and not the next."""
+
+    instead_of: str
+    lead: float
+    speaks_for: list[Speaks] = Field(alias="for")
+    against: list[Speaks]
+    rest: float = Field(description="what of the lead the attributes do not account for")
+
+
+class Answer(Wire):
+    """What one picture shows."""
+
+    file: str = Field(description="the name that it was uploaded with")
+    label: str | None = Field(alias="class", description='the best class or "none of these"; null with an error')
+    seen: bool | None = None
+    confidence: float | None = None
+    rejected: bool | None = Field(default=None, description="null where nobody can tell: no calibration")
+    distance: float | None = Field(default=None, description="the share of known pictures that are nearer")
+    top: list[Candidate] = []
+    why: Reasons | None = None
+    error: str | None = Field(default=None, description="why the picture could not be read")
+
+
+class Predictions(Wire):
+    revision: str
+    answers: list[Answer]
+
+
+class ClassEntry(Wire):
+    label: str = Field(alias="class")
+    seen: bool
+
+
+class Classes(Wire):
+    revision: str
+    classes: list[ClassEntry]
+
+
+class Description(ClassEntry):
+    attributes: dict[str, float]
+
+
+class NewClass(Wire):
+    """A class to add: its attributes, or a sentence where a text encoder described the classes."""
+
+    name: Name
+    attributes: dict[str, Number] = Field(default={}, max_length=20_000)
+    like: Name | None = Field(default=None, description="the class whose attributes count where none are given")
+    rest: Number | None = Field(default=None, description="the value of every attribute that is not given")
+    text: Annotated[str, Field(min_length=1, max_length=2000)] | None = Field(default=None, description="a sentence")
+    replace: bool = Field(default=False, description="change the class if it exists")
+
+
+class Names(Wire):
+    names: list[Name] = Field(min_length=1, max_length=1000)
+
+
+class Described(Wire):
+    """A class with its numbers in the order of the model's attributes."""
+
+    label: Name = Field(alias="class")
+    description: list[Number] = Field(min_length=1, max_length=20_000)
+
+
+class Undo(Wire):
+    """What takes a change back: classes to remove, classes to describe as they were."""
+
+    remove: list[Name] = Field(default=[], max_length=1000)
+    restore: list[Described] = Field(default=[], max_length=1000)
+
+
+class Done(ClassEntry):
+    what: Literal["added", "changed", "removed"]
+
+
+class Changed(Wire):
+    revision: str
+    classes: int = Field(description="how many the model has now")
+    done: list[Done]
+    undo: Undo = Field(description="post it to /api/classes/undo to take the change back")
+    durable: bool = Field(description="whether it is on the disk")
+
+
+class Kept(Wire):
+    kept: str = Field(description="the file's name, which is made from its content")
+    label: str = Field(alias="class")
+    pictures: int = Field(description="how many are kept in all")
+
+
+class Features(Wire):
+    file: str
+    features: list[float] | None
+    error: str | None = None
+
+
+class Embedded(Wire):
+    dim: int
+    rows: list[Features]
+
+
+class Attribute(Wire):
+    name: str
+    group: str
+    label: str
+    low: float
+    high: float
+    binary: bool
+
+
+class Abilities(Wire):
+    draw: bool
+    teach: bool
+    sentence: bool
+    keep: bool
+    samples: bool
+    map: bool
+    measure: bool
+    report: bool
+    pictures: bool
+    durable: bool
+
+
+class Limits(Wire):
+    pictures: int
+    upload_bytes: int
+    request_bytes: int
+    top: int
+    name: int
+
+
+class ModelFacts(Wire):
+    firstsight: str
+    method: str
+    name: str
+    demo: bool
+    classes: int
+    seen: int
+    unseen: int
+    calibrated: bool
+    revision: str = Field(description="changes with the classes, whoever changes them")
+    expected: dict[str, float] | None = Field(description="accuracies to expect of new classes, as fractions")
+    attributes: list[Attribute]
+    can: Abilities
+    limits: Limits
+
+
+class Sample(ClassEntry):
+    id: int
+    known: bool = Field(description="false: the model has no description of this class")
+    url: str
+
+
+class Samples(Wire):
+    samples: list[Sample]
+
+
+class Health(Wire):
+    status: Literal["ok"] = "ok"
+
+
+class Readiness(Wire):
+    ready: bool
+    error: str | None = None
+
+
+def by_alias(value: BaseModel) -> dict[str, Any]:
+    """As it goes over the wire."""
+    return value.model_dump(by_alias=True)
