@@ -39,9 +39,7 @@ def metrics(service: Held) -> Any:
     return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-@router.post(
-    "/api/session", status_code=204, response_class=Response, response_model=None, responses={401: {"model": Problem}}
-)
+@router.post("/api/session", status_code=204, response_class=Response, response_model=None)
 async def session(service: Held, request: Request) -> Any:
     """Trade the token (Authorization: Bearer …) for a cookie, so that a page can show pictures."""
     token, answer = service.settings.token, Response(status_code=204)
