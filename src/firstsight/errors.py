@@ -16,7 +16,17 @@ class BadInput(FirstsightError, ValueError):
 
 
 class UnknownName(BadInput):
-    """A name that nothing answers to; the message offers the nearest known one."""
+    """A name that nothing answers to; the message offers the nearest known one.
+
+    Parameters
+    ----------
+    what : str
+        What kind of thing was looked for.
+    name : str
+        What was asked for.
+    known : iterable of str
+        What there is.
+    """
 
     def __init__(self, what: str, name: str, known: Iterable[str]):
         known = list(known)
@@ -32,7 +42,15 @@ class UnreadableFile(BadInput):
 
 
 class StaleCheckpoint(BadInput):
-    """A checkpoint that this fit cannot go on from, because it is another fit's or cannot be read."""
+    """A checkpoint that this fit cannot go on from, because it is another fit's or cannot be read.
+
+    Parameters
+    ----------
+    message : str
+        One sentence.
+    path : Path
+        The checkpoint.
+    """
 
     def __init__(self, message: str, path: Path):
         super().__init__(message)

@@ -46,23 +46,41 @@ def benchmark(
     processes: int | None = None,
     progress: bool | Follower = True,
 ) -> pd.DataFrame:
-    """Fit and judge estimators on data sets; T1, ts, tr and H in percent, one row per estimator, data set and seed.
+    """Fit and judge estimators on data sets.
+
+    Methods that are known by a word run in worker processes; a pipeline, or a class of a notebook, runs in this
+    process, because no code is ever sent or read. `random_state` and `setting` of an instance are set by `seeds` and
+    `settings`.
 
     Parameters
     ----------
-    estimators : words, classes or instances, in a list or alone; (name, estimator) pairs or a dictionary for several
-        variants of one method. Methods that are known by a word run in worker processes; a pipeline, or a class of a
-        notebook, runs in this process, because no code is ever sent or read. `random_state` and `setting` of an
-        instance are set by `seeds` and `settings`.
+    estimators : words, classes or instances, in a list or alone
+        (name, estimator) pairs or a dictionary for several variants of one method.
     datasets : data sets, or what `load_dataset` reads, in a list or alone
-    seeds : how many: 0, 1, …; one for what has nothing random
-    settings : "zsl", "gzsl" or both
-    out : a folder of records; started again with the same, only what is missing is done. None: none are kept
-    tuned : what `tune` chose: a file, a folder of them, or choices
-    calibrate : also H with a constant taken off seen classes' scores, from a validation fold (one more fit each)
-    study, values : "separation" varies λ of both deep embeddings over `values`
-    processes : worker processes; all cores if left out
-    progress : a bar on a terminal and a logged line per cell; or a function that shows it in another way
+        What to fit and judge them on.
+    seeds : int
+        How many: 0, 1, …; one for what has nothing random.
+    settings : {"zsl", "gzsl"} or both
+        Conventional, generalized.
+    out : str or Path, optional
+        A folder of records; started again with the same, only what is missing is done. None: no records are kept.
+    tuned : path or Choice, optional
+        What `tune` chose: a file, a folder of them, or choices.
+    calibrate : bool
+        Also H with a constant taken off seen classes' scores, from a validation fold (one more fit each).
+    study : str
+        "separation" varies λ of both deep embeddings over `values`.
+    values : sequence of float, optional
+        Those of the study.
+    processes : int, optional
+        Worker processes; all cores if left out.
+    progress : bool or callable
+        A bar on a terminal and a logged line per cell; or a function that shows it in another way.
+
+    Returns
+    -------
+    DataFrame
+        T1, ts, tr and H in percent, one row per estimator, data set and seed.
     """
     loaded = [one if isinstance(one, ZeroShotDataset) else load_dataset(one) for one in _listed(datasets)]
     entries = entries_of(estimators)

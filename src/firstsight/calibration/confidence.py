@@ -65,7 +65,25 @@ class Scale(Schema):
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What `calibrate` found. `estimate` is what to expect of new classes: mean per-class accuracies of the folds."""
+    """How scores become confidence, and what to expect of new classes, as `calibrate` measured it.
+
+    Attributes
+    ----------
+    scales : dict of Scale
+        By the kind of candidates: "unseen", "seen", "all", "shifted".
+    estimate : dict of float
+        What to expect of new classes: mean per-class accuracies of the folds, as t1, ts, tr and h.
+    spread : float
+        σ: the unit of the scores.
+    seen_shift : float
+        What balanced seen and unseen classes best on the folds, in units of σ.
+    reference : array
+        Descriptions of the reference classes that a row's scores are compared with.
+    n_folds, held_out_classes, training_classes : int
+        How many times classes were held out, and how many classes each fold held out and had to train on.
+    familiarity : Familiarity or None
+        How far a row may be from training rows.
+    """
 
     scales: dict[str, Scale]  # "unseen", "seen", "all"; "shifted": all, after `seen_shift` is taken off
     estimate: dict[str, float]  # t1, ts, tr, h as fractions, "h_shifted" with the shift; as `evaluate` defines them

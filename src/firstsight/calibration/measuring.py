@@ -51,9 +51,31 @@ def calibrate(
 ) -> Calibration:
     """Measure on held-out classes of `dataset.train` how sure a model may be, and how right it is.
 
-    `model` is fitted on `dataset` already; copies of it are fitted on the folds, so this takes about `n_folds` fits.
-    Give `folds` to choose them yourself and `models`, fitted on them one for one, to reuse fits. `checkpoint` is
-    the start of the names of files that let an interrupted fit of a fold go on.
+    Copies of the model are fitted on the folds, so this takes about `n_folds` fits.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier
+        Fitted on `dataset` already.
+    dataset : ZeroShotDataset
+        The data set; its test rows are not touched.
+    n_folds : int
+        How many times some classes are held out.
+    folds : sequence of ZeroShotDataset, optional
+        Folds of your own choice.
+    models : sequence, optional
+        Models fitted on `folds`, one for one, to reuse their fits.
+    random_state : int
+        Everything random follows from it.
+    checkpoint : str or Path, optional
+        The start of the names of files that let an interrupted fit of a fold go on.
+    verbose : bool
+        Show a progress bar when a terminal is there.
+
+    Returns
+    -------
+    Calibration
+        To be set as the model's `calibration_`.
     """
     if folds is None:
         n_seen = len(dataset.seen_classes)

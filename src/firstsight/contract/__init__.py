@@ -38,10 +38,26 @@ CHECKS = {
 
 
 def check_method(method: type[ZeroShotClassifier] | ZeroShotClassifier, **parameters: Any) -> list[str]:
-    """Try a method (a class, or an estimator that has not been fitted) against the whole contract.
+    """Try a method against the whole contract.
 
-    Returns the names of the checks that it passed. Raises ContractViolation, which lists every broken promise.
     What the table of exemptions frees the method from is not tried.
+
+    Parameters
+    ----------
+    method : class or estimator
+        A method's class, or an estimator that has not been fitted.
+    **parameters
+        Parameters to make estimators with, such as few epochs.
+
+    Returns
+    -------
+    list of str
+        The names of the checks that it passed.
+
+    Raises
+    ------
+    ContractViolation
+        Lists every broken promise.
     """
     trial = Trial(method, **parameters)
     exempt = exemptions(trial.cls)

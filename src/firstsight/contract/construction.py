@@ -9,7 +9,7 @@ from sklearn.base import clone
 from firstsight.contract.trial import Trial
 
 SPACES = ("semantic", "visual", "latent")
-SECTIONS = ("Score", "Parameters", "Attributes", "Reference:", "Examples", ">>> ")
+SECTIONS = ("Score", "Parameters", "Attributes", "Reference", "Examples", ">>> ")
 
 
 def check_constructor_only_stores(trial: Trial) -> None:

@@ -22,24 +22,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ZeroShotDataset:
-    """Features of N samples, descriptions of C classes, and who is for training and who for testing.
+    """Features of N samples, descriptions of C classes, and which rows are for training and which for testing.
 
-    The arrays are read-only and have been checked: a `ZeroShotDataset` that exists is a valid one.
+    The arrays are read-only and have been checked: a `ZeroShotDataset` that exists is a valid one. `warnings` holds
+    what deserves a look, such as two classes with one description; `audit` finds more.
 
-    name             what reports call it
-    features         (N, d) float32, C-contiguous; not copied if it already is
-    labels           (N,) codes into `class_names`; −1, "none of these", only for rows in no part
-    class_names      C different names
-    description_matrix (C, a) float32, one description per class
-    train, test_seen, test_unseen
-                     0-based row numbers; classes of `test_unseen` have no row in `train`
-    attribute_names  a names, or None
-    images           (N, h, w) uint8 pictures, or None
-    sample_names     N names (file names, say), or None
-    numbered_from    what the source calls row 0 and class 0: messages speak in its numbering, arrays count from 0
+    Parameters
+    ----------
+    name : str
+        What reports call it.
+    features : array (N, d)
+        Kept as float32, C-contiguous; not copied if it already is.
+    labels : array (N,)
+        Codes into `class_names`; −1, "none of these", only for rows in no part.
+    class_names : tuple of str
+        C different names.
+    description_matrix : array (C, a)
+        One description per class, kept as float32.
+    train, test_seen, test_unseen : arrays of row numbers
+        Counted from 0; classes of `test_unseen` have no row in `train`.
+    attribute_names : tuple of str, optional
+        What the a columns of the descriptions are called.
+    images : array (N, h, w), optional
+        Pictures of uint8.
+    sample_names : tuple of str, optional
+        What the N rows are called, such as file names.
+    numbered_from : int
+        What the source calls row 0 and class 0: messages speak in its numbering, arrays count from 0.
 
-    `warnings` holds what deserves a look, such as two classes with one description; `audit` finds more.
-
+    Examples
+    --------
     >>> toy = ZeroShotDataset("toy", features=[[0.0], [0.1], [1.0]], labels=[0, 0, 1],
     ...                       class_names=("ox", "okapi"), description_matrix=[[0.0], [1.0]],
     ...                       train=[0], test_seen=[1], test_unseen=[2])

@@ -12,9 +12,19 @@ from firstsight.errors import FirstsightWarning
 
 
 def load_dataset(path_or_name: str | Path, features: str | None = None) -> ZeroShotDataset:
-    """Load "glyphs", an xlsa17 folder, a folder with a pair of tables, an .npz file, or what an installed reader reads.
+    """Load a data set by its name or from its files.
 
-    `features` names the feature file of an xlsa17 folder that has several.
+    Parameters
+    ----------
+    path_or_name : str or Path
+        "glyphs", an xlsa17 folder, a folder with a pair of tables, an .npz file, or what an installed reader reads.
+    features : str, optional
+        The feature file of an xlsa17 folder that has several.
+
+    Returns
+    -------
+    ZeroShotDataset
+        Checked: what exists is valid.
     """
     found = _read(path_or_name, features)
     dataset = found if isinstance(found, ZeroShotDataset) else ZeroShotDataset.judged(found)

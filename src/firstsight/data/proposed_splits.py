@@ -27,7 +27,17 @@ _MATLAB_5_LIMIT = 2**31 - 1  # bytes of one variable
 
 @dataclass(frozen=True)
 class Proposal:
-    """A data set with proposed splits; `fit` and `validation` are disjoint in classes and both lie within `train`."""
+    """A data set with proposed splits.
+
+    Attributes
+    ----------
+    dataset : ZeroShotDataset
+        With `train`, `test_seen` and `test_unseen`.
+    fit, validation : arrays of row numbers
+        Disjoint in classes; both lie within `train`.
+    without_rows : tuple of str
+        Described classes that no row belongs to.
+    """
 
     dataset: ZeroShotDataset
     fit: np.ndarray
@@ -47,7 +57,29 @@ def propose_splits(
 ) -> Proposal:
     """Draw unseen classes (or take those named), hold out rows of the seen ones, and validation classes among these.
 
-    `unseen` names classes or is their share; `held_out` is the share of each seen class's rows for `test_seen`.
+    Parameters
+    ----------
+    name : str
+        What reports call the data set.
+    features : array (N, d)
+        One row per sample.
+    labels : sequence of N str
+        Class names.
+    descriptions : DataFrame
+        One row per class, indexed by class name.
+    unseen : list of class names, or float
+        The classes to play unseen, or the share of classes to draw for it.
+    held_out : float
+        The share of each seen class's rows that becomes `test_seen`.
+    sample_names : sequence of N str, optional
+        What the rows are called, such as file names.
+    random_state : int
+        Everything random follows from it.
+
+    Returns
+    -------
+    Proposal
+        The data set, and which training rows to fit and to validate on.
     """
     check_described(labels, descriptions)
     check_share(held_out)
@@ -88,10 +120,36 @@ def make_dataset(
     name: str = "mine",
     random_state: int = 0,
 ) -> ZeroShotDataset:
-    """A data set of one's own arrays: features (N, d), N class names, and a table with a row per class.
+    """Make a data set of your own arrays, with proposed splits.
 
-    `unseen` and `held_out` are those of `propose_splits`, which also proposes classes to validate on.
+    Parameters
+    ----------
+    X : array (N, d)
+        Features.
+    y : sequence of N str
+        Class names.
+    descriptions : DataFrame
+        One row per class, indexed by class name.
+    unseen : list of class names, or float
+        The classes to play unseen, or the share of classes to draw for it.
+    held_out : float
+        The share of each seen class's rows that becomes `test_seen`.
+    name : str
+        What reports call the data set.
+    random_state : int
+        Everything random follows from it.
 
+    Returns
+    -------
+    ZeroShotDataset
+        With the parts `train`, `test_seen` and `test_unseen`.
+
+    See Also
+    --------
+    firstsight.data.propose_splits : Also proposes classes to validate on.
+
+    Examples
+    --------
     >>> import pandas as pd
     >>> table = pd.DataFrame({"stripes": [0, 1, 0], "hooves": [0, 1, 1]}, index=["lion", "zebra", "horse"])
     >>> X = [[0.1, 0.0], [0.0, 0.1], [0.9, 1.0], [0.1, 0.9], [0.0, 1.1]]
@@ -109,6 +167,15 @@ def write_xlsa17(folder: str | Path, proposal: Proposal, features: str = "featur
 
     `att` is `original_att` with every class's description at unit length. `train_loc` and `val_loc` are class-wise
     and lie within `trainval_loc`: nobody who tunes on them reaches into the test.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Where to write; made where it is not there.
+    proposal : Proposal
+        What `propose_splits` gave.
+    features : str
+        The stem of the feature file.
     """
     from scipy.io import savemat
 

@@ -25,17 +25,31 @@ def describe(
     scale: bool = False,
     out: str | Path | None = None,
 ) -> pd.DataFrame:
-    """The descriptions that unseen classes are recognised by, indexed by class; written to `out` (.csv) if given.
-
-    classes : a table indexed by class, or a .csv file with a column `class`. Only names, or a column `text`: each
-        becomes the vector that a text model gives it. Columns of attributes: numbers are taken as they are, 85%
-        becomes 0.85, yes and no become 1 and 0, an empty cell takes its column's mean.
-    encoder : a sentence-transformers or CLIP model, by name or as a folder
-    prompt : what a bare name is put into, such as "a photo of a {}"
-    attributes : make an empty table of these, to be filled in by hand
-    scale : bring every attribute to 0…1
+    """Turn names, sentences or attributes into the descriptions that unseen classes are recognised by.
 
     What a person should know of it is logged.
+
+    Parameters
+    ----------
+    classes : DataFrame, str or Path
+        A table indexed by class, or a .csv file with a column `class`. Only names, or a column `text`: each
+        becomes the vector that a text model gives it. Columns of attributes: numbers are taken as they are, 85%
+        becomes 0.85, yes and no become 1 and 0, an empty cell takes its column's mean.
+    encoder : str or Path, optional
+        A sentence-transformers or CLIP model, by name or as a folder.
+    prompt : str, optional
+        What a bare name is put into, such as "a photo of a {}".
+    attributes : sequence of str, optional
+        Make an empty table of these, to be filled in by hand.
+    scale : bool
+        Bring every attribute to 0…1.
+    out : str or Path, optional
+        The .csv file to write.
+
+    Returns
+    -------
+    DataFrame
+        One row per class, indexed by class.
     """
     out = None if out is None else Path(out)
     if out is not None and out.suffix != ".csv":

@@ -24,11 +24,32 @@ def embed(
     labelled: bool = True,
     verbose: bool = False,
 ) -> FeatureFile:
-    """Features of a folder's pictures, one row per picture, named by their path within it; written to `out` if given.
+    """Turn a folder's pictures into features, one row per picture, named by their path within it.
 
-    Sub-folder names are their classes, unless not `labelled`. Features are kept by the content of the picture, in
-    $FIRSTSIGHT_CACHE or the user's cache folder: a run that is killed goes on where it was. What cannot be read is
-    logged, and told in `skipped`.
+    Features are kept by the content of the picture, in $FIRSTSIGHT_CACHE or the user's cache folder: a run that is
+    killed goes on where it was. What cannot be read is logged, and told in `skipped`.
+
+    Parameters
+    ----------
+    pictures : str or Path
+        The folder; names of sub-folders are the classes.
+    backbone : str or Path
+        A vision model of transformers, by name or as a folder.
+    out : str or Path, optional
+        The .npz file to write.
+    batch_size : int
+        Pictures that the backbone looks at together.
+    runtime : {"auto", "torch", "onnx"}
+        What runs the backbone.
+    labelled : bool
+        Whether sub-folders are classes.
+    verbose : bool
+        Show a progress bar when a terminal is there.
+
+    Returns
+    -------
+    FeatureFile
+        Features, names, labels, and what was skipped.
     """
     if out is not None and Path(out).suffix != ".npz":
         raise BadInput(f"The file must end in .npz, but is called {Path(out).name!r}; rename it.")

@@ -20,7 +20,23 @@ SETTINGS = ("zsl", "gzsl")
 
 @dataclass(frozen=True)
 class Result:
-    """What an evaluation found; accuracies are fractions, None where the setting was not asked for."""
+    """The figures of an evaluation; accuracies are fractions, None where the setting was not asked for.
+
+    Attributes
+    ----------
+    t1 : float or None
+        Mean per-class accuracy on unseen classes, told apart among themselves.
+    ts, tr : float or None
+        The same of unseen and of seen classes, told apart among all.
+    h : float or None
+        The harmonic mean of ts and tr.
+    seconds : float
+        What it took.
+    per_class : dict of dict
+        The accuracy of each class, by figure.
+    models : dict
+        The fitted estimators, by setting.
+    """
 
     t1: float | None = None  # unseen rows, unseen classes to choose from
     ts: float | None = None  # unseen rows, all classes
@@ -51,11 +67,24 @@ class Result:
 def evaluate(estimator: Any, dataset: ZeroShotDataset | str | Path, settings: Sequence[str] = SETTINGS) -> Result:
     """Fit on the training rows, name the test rows.
 
-    `estimator` is a method, a scikit-learn pipeline that ends in one, or a search (GridSearchCV) over either. An
-    inductive method is fitted once and answers both settings. A transductive one is fitted once per setting with
+    An inductive method is fitted once and answers both settings. A transductive one is fitted once per setting with
     the pool that the setting prescribes: the unseen classes' test rows ("zsl") or all test rows ("gzsl"), in the order
     of their row numbers, so that nothing tells which are which. A method that declares `extra_supervision` gets
     the unseen classes' test rows as its pool in both.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A method, a scikit-learn pipeline that ends in one, or a search (GridSearchCV) over either.
+    dataset : ZeroShotDataset, str or Path
+        A data set, or what `load_dataset` takes.
+    settings : sequence of {"zsl", "gzsl"}
+        Conventional (T1), generalized (ts, tr and H), or both.
+
+    Returns
+    -------
+    Result
+        Accuracies as fractions; prints as a line.
     """
     settings = SETTINGS if settings == "both" else (settings,) if isinstance(settings, str) else settings
     if not hasattr(estimator, "get_params") or isinstance(estimator, type):

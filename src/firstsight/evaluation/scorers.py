@@ -30,8 +30,21 @@ from firstsight.evaluation.metrics import figures, mean_class_accuracy
 def t1_scorer(estimator: Any, X: ArrayLike, y: ArrayLike) -> float:
     """T1: mean per-class accuracy on rows of unseen classes, told apart among these.
 
-    `estimator` is a fitted method, or a pipeline that ends in one. Unseen are the classes of `y` without training rows;
-    rows of other classes are passed over.
+    Unseen are the classes of `y` without training rows; rows of other classes are passed over.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted method, or a pipeline that ends in one.
+    X : array (n, d)
+        Features, one row per sample.
+    y : array (n,)
+        Their true classes.
+
+    Returns
+    -------
+    float
+        From 0 to 1.
     """
     model, rows, truth = _last_step(estimator, X, y)
     unseen = _unseen(model, truth)
@@ -40,7 +53,22 @@ def t1_scorer(estimator: Any, X: ArrayLike, y: ArrayLike) -> float:
 
 
 def h_scorer(estimator: Any, X: ArrayLike, y: ArrayLike) -> float:
-    """H: the harmonic mean of the accuracies on rows of unseen and of seen classes, told apart among all of these."""
+    """H: the harmonic mean of the accuracies on rows of unseen and of seen classes, told apart among all of these.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted method, or a pipeline that ends in one.
+    X : array (n, d)
+        Features, one row per sample, of seen and of unseen classes.
+    y : array (n,)
+        Their true classes.
+
+    Returns
+    -------
+    float
+        From 0 to 1.
+    """
     model, rows, truth = _last_step(estimator, X, y)
     unseen = _unseen(model, truth)
     new = np.isin(truth, unseen)
@@ -56,8 +84,17 @@ def h_scorer(estimator: Any, X: ArrayLike, y: ArrayLike) -> float:
 class ClassWiseSplit(BaseCrossValidator):
     """Folds of classes: a fold's test rows are all rows of the classes held out and a share of every other class's.
 
-    Every class is held out once. `held_out` is the share of rows held out of the other classes, one row at least;
-    with 0 it is a `GroupKFold` whose groups are the classes, in random order.
+    Every class is held out once.
+
+    Parameters
+    ----------
+    n_splits : int
+        How many folds.
+    held_out : float
+        The share of rows held out of the other classes, one row at least; with 0 it is a `GroupKFold` whose groups are
+        the classes, in random order.
+    random_state : int or None
+        Everything random follows from it.
     """
 
     def __init__(self, n_splits: int = 3, *, held_out: float = 0.2, random_state: int | None = None) -> None:
@@ -66,6 +103,7 @@ class ClassWiseSplit(BaseCrossValidator):
         self.random_state = random_state
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """How many folds there are, whatever the rows."""
         return self.n_splits
 
     def _iter_test_indices(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[np.ndarray]:

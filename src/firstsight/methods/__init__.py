@@ -34,7 +34,13 @@ def own_methods() -> dict[str, type[ZeroShotClassifier]]:
 
 @cache
 def all_methods() -> dict[str, type[ZeroShotClassifier]]:
-    """Own methods and, after them, those of other installed packages."""
+    """List every method by its word: this package's own and, after them, those of other installed packages.
+
+    Returns
+    -------
+    dict
+        The class of each method by its command-line word.
+    """
     found = dict(own_methods())
     for point in sorted(entry_points(group=__name__), key=lambda point: point.name):
         try:
@@ -60,7 +66,18 @@ def _loaded(point: EntryPoint) -> type[ZeroShotClassifier]:
 
 
 def find_method(name: str) -> type[ZeroShotClassifier]:
-    """The class of a method by its command-line word or class name, in any case."""
+    """Find a method by its command-line word or class name, in any case.
+
+    Parameters
+    ----------
+    name : str
+        Such as "eszsl" or "ESZSL".
+
+    Returns
+    -------
+    type
+        The method's class; an unknown name raises `UnknownName`, which offers the nearest one.
+    """
     methods = all_methods()
     plain = {word.replace("-", ""): word for word in methods}
     word = plain.get(name.lower().replace("-", "").replace("_", ""))

@@ -33,23 +33,33 @@ class ALE(BilinearRanking):
     learning_rate : float
         For the mean gradient of a batch: the paper's rate per row, times the batch size.
     epochs, batch_size : int
+        Passes over the rows, and rows per step.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
         Scaling of rows and of descriptions, fitted on the training rows and seen classes.
     verbose : bool
         Show a progress bar when a terminal is there.
     random_state : int, RandomState or None
+        Everything random follows from it.
 
     Attributes
     ----------
-    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
-    weights_ (d, a) : W
-    history_ : list of the mean loss of every epoch
+    classes_, descriptions_ : array (C,) and array (C, a)
+        Every class that can be named, and its description.
+    weights_ : array (d, a)
+        W.
+    history_ : list of float
+        The mean loss of every epoch.
 
+    Notes
+    -----
     Differences from the paper: it estimates r by drawing wrong classes until one violates the margin, and steps on that
     one, row by row; here r is counted exactly and a batch of rows steps on the whole sum, which costs one matrix
     product. W starts at zero instead of at random.
 
-    Reference: Z. Akata et al., Label-Embedding for Image Classification, TPAMI 2016.
+    References
+    ----------
+    Z. Akata et al., Label-Embedding for Image Classification, TPAMI 2016.
+    https://arxiv.org/abs/1503.08677
 
     Examples
     --------

@@ -124,7 +124,15 @@ class ZeroShotClassifier(_ScikitLearn):
     calibration_: Any
 
     def resolved_parameters(self) -> dict[str, Any]:
-        """What the parameters stand for without `beside_results`: presets applied; once fitted, as the fit had them."""
+        """Say what the parameters stand for: presets applied; once fitted, as the fit had them.
+
+        Those of `beside_results` are left out.
+
+        Returns
+        -------
+        dict
+            Values by parameter.
+        """
         given = self.get_params()
         preset = self.presets.get(given.get("preset", ""), {})
         resolved = {name: preset.get(name) if value is None else value for name, value in given.items()}
@@ -148,10 +156,17 @@ class ZeroShotClassifier(_ScikitLearn):
         Parameters
         ----------
         X : array (n, d)
-        y : array (n,) of class names or numbers.
+            Features, one row per sample.
+        y : array (n,)
+            Class names or numbers.
         descriptions : DataFrame indexed by class, or array whose row numbers are the labels
             One description per class, of classes with and without rows in `X`. Left out, classes are described
             by one-hot vectors and the estimator is an ordinary classifier.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
         """
         with self._all_or_nothing():
             rows, codes, S, _ = self._prepare(X, y, descriptions)
@@ -159,15 +174,21 @@ class ZeroShotClassifier(_ScikitLearn):
         return self
 
     def predict(self, X: ArrayLike, classes: Candidates = None) -> np.ndarray:
-        """The best class of each row among `classes`.
+        """Name the best class of each row among `classes`.
 
         Parameters
         ----------
         X : array (n, d)
+            Features, one row per sample.
         classes : None, list of classes, or DataFrame
             None: every class that has a description. A list: just these. A DataFrame of descriptions indexed by
             class: these, whether training knew them or not; new classes need no retraining. Its columns are
             matched by name (`attribute_names_in_`) where both tables have names.
+
+        Returns
+        -------
+        array (n,)
+            Classes, as `y` or the table of `classes` has them.
         """
         rows, labels, blocks = self._score_blocks(X, classes)
         best = np.empty(len(rows), dtype=np.intp)
@@ -177,9 +198,21 @@ class ZeroShotClassifier(_ScikitLearn):
         return answers
 
     def decision_function(self, X: ArrayLike, classes: Candidates = None) -> np.ndarray:
-        """Scores `(n, k)`, higher is better; column j belongs to `classes[j]` (to `classes_[j]` if left out).
+        """Score every candidate class for every row; higher is better.
 
         An ordinary classifier (fitted without descriptions) of two classes gives `(n,)`, as scikit-learn does.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            Features, one row per sample.
+        classes : None, list of classes, or DataFrame
+            The candidates, as in `predict`.
+
+        Returns
+        -------
+        array (n, k)
+            Column j belongs to `classes[j]` (to `classes_[j]` if left out).
         """
         scores = self._score_table(X, classes)
         if classes is None and not self.described_ and scores.shape[1] == 2:
@@ -199,9 +232,25 @@ class ZeroShotClassifier(_ScikitLearn):
     def score(
         self, X: ArrayLike, y: ArrayLike, classes: Candidates = None, sample_weight: ArrayLike | None = None
     ) -> float:
-        """The share of rows that `predict(X, classes)` names right, as of any scikit-learn classifier.
+        """Say what share of rows `predict(X, classes)` names right, as for any scikit-learn classifier.
 
         It counts rows, not classes; T1 and H, which papers report, are in `firstsight.evaluation.scorers`.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            Features, one row per sample.
+        y : array (n,)
+            Their true classes.
+        classes : None, list of classes, or DataFrame
+            The candidates, as in `predict`.
+        sample_weight : array (n,), optional
+            How much each row counts.
+
+        Returns
+        -------
+        float
+            From 0 to 1.
         """
         return float(accuracy_score(y, self.predict(X, classes), sample_weight=sample_weight))
 
@@ -445,7 +494,24 @@ class TransductiveClassifier(ZeroShotClassifier):
         *,
         X_unlabeled: ArrayLike | None = None,
     ) -> Self:
-        """As `ZeroShotClassifier.fit`; `X_unlabeled (m, d)` is the pool of rows without labels."""
+        """Learn from labelled rows and from a pool of rows without labels.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            Features, one row per labelled sample.
+        y : array (n,)
+            Class names or numbers.
+        descriptions : DataFrame indexed by class, or array whose row numbers are the labels
+            One description per class, as in `ZeroShotClassifier.fit`.
+        X_unlabeled : array (m, d)
+            The pool; what it may hold is said by the parameter `setting`.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+        """
         with self._all_or_nothing():
             self._fit_with_pool(X, y, descriptions, X_unlabeled)
         return self

@@ -64,30 +64,41 @@ class CMT(ZeroShotClassifier):
     penalty : float
         λ, the weight of the squared norm of all weights.
     learning_rate : float
+        Step size of Adam.
     epochs : int
         Passes over the rows.
     batch_size : int
+        Rows per step.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
         Scaling of rows and of descriptions, fitted on the training rows and seen classes.
     verbose : bool
         Show a progress bar when a terminal is there.
     random_state : int, RandomState or None
+        Everything random follows from it.
 
     Attributes
     ----------
-    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
-    weights_ : dict of arrays: map.0.weight (hidden, d), map.1.weight (a, hidden), …; CMT*: seen.weight (k, d),
-        seen.bias
-    history_ : list of the mean loss of every epoch of f
-    seen_attributes_ (k, a), radii_ (k,) : centre and squared radius of every ball ("gaussian")
-    mapped_ (n, a), spreads_ (n,), deviation_ : f(x_i), s(f(x_i)) and the rms of plof of the training rows
-        ("loop")
+    classes_, descriptions_ : array (C,) and array (C, a)
+        Every class that can be named, and its description.
+    weights_ : dict of arrays
+        map.0.weight (hidden, d), map.1.weight (a, hidden), …; CMT*: seen.weight (k, d), seen.bias.
+    history_ : list of float
+        The mean loss of every epoch of f.
+    seen_attributes_, radii_ : array (k, a) and array (k,)
+        Centre and squared radius of every ball ("gaussian").
+    mapped_, spreads_, deviation_ : array (n, a), array (n,), float
+        f(x_i), s(f(x_i)) and the rms of plof of the training rows ("loop").
 
-    Differences from the paper: both layers have a bias. The detector decides; the paper also tells how to mix
-    both answers by the probability of novelty. The thresholds come from validation classes.
+    Notes
+    -----
+    Differences from the paper: both layers have a bias. The detector decides; the paper also tells how to mix both
+    answers by the probability of novelty. The thresholds come from validation classes.
 
-    Reference: R. Socher et al., Zero-Shot Learning Through Cross-Modal Transfer, NeurIPS 2013; LoOP: H.-P.
-    Kriegel et al., LoOP: Local Outlier Probabilities, CIKM 2009.
+    References
+    ----------
+    R. Socher et al., Zero-Shot Learning Through Cross-Modal Transfer, NeurIPS 2013; LoOP: H.-P. Kriegel et al., LoOP:
+    Local Outlier Probabilities, CIKM 2009.
+    https://arxiv.org/abs/1301.3666
 
     Examples
     --------

@@ -40,14 +40,22 @@ class ConSE(ZeroShotClassifier):
 
     Attributes
     ----------
-    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
-    seen_descriptions_ (k, a) : of the seen classes, as they are mixed
-    weights_ (d, k), intercepts_ (k,) : W and b
+    classes_, descriptions_ : array (C,) and array (C, a)
+        Every class that can be named, and its description.
+    seen_descriptions_ : array (k, a)
+        Of the seen classes, as they are mixed.
+    weights_, intercepts_ : array (d, k) and array (k,)
+        W and b.
 
+    Notes
+    -----
     Differences from the paper: the classifier is linear on given features instead of the last layer of the network that
     makes them, and descriptions are attributes instead of word vectors.
 
-    Reference: M. Norouzi et al., Zero-Shot Learning by Convex Combination of Semantic Embeddings, ICLR 2014.
+    References
+    ----------
+    M. Norouzi et al., Zero-Shot Learning by Convex Combination of Semantic Embeddings, ICLR 2014.
+    https://arxiv.org/abs/1312.5650
 
     Examples
     --------

@@ -28,9 +28,13 @@ class Cosine(ZeroShotClassifier):
 
     Attributes
     ----------
-    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
+    classes_, descriptions_ : array (C,) and array (C, a)
+        Every class that can be named, and its description.
 
-    Reference: A. Radford et al., Learning Transferable Visual Models From Natural Language Supervision, ICML 2021.
+    References
+    ----------
+    A. Radford et al., Learning Transferable Visual Models From Natural Language Supervision, ICML 2021.
+    https://arxiv.org/abs/2103.00020
 
     Examples
     --------

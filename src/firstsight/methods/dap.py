@@ -40,16 +40,25 @@ class DAP(ZeroShotClassifier):
 
     Attributes
     ----------
-    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
-    thresholds_ (a,) : the value from which on a class has the attribute; new classes are judged by the same
-    priors_ (a,) : the share of seen classes that have the attribute
-    weights_ (d, a), intercepts_ (a,) : w_m and b_m
+    classes_, descriptions_ : array (C,) and array (C, a)
+        Every class that can be named, and its description.
+    thresholds_ : array (a,)
+        The value from which on a class has the attribute; new classes are judged by the same.
+    priors_ : array (a,)
+        The share of seen classes that have the attribute.
+    weights_, intercepts_ : array (d, a) and array (a,)
+        w_m and b_m.
 
+    Notes
+    -----
     Differences from the paper: logistic regression instead of a support vector machine with calibrated outputs, and the
     prior enters as in the paper's formula, not as the constant ½ of its experiments.
 
-    Reference: C. Lampert, H. Nickisch, S. Harmeling, Attribute-Based Classification for Zero-Shot Visual Object
-    Categorization, TPAMI 2014.
+    References
+    ----------
+    C. Lampert, H. Nickisch, S. Harmeling, Attribute-Based Classification for Zero-Shot Visual Object Categorization,
+    TPAMI 2014.
+    https://doi.org/10.1109/TPAMI.2013.140
 
     Examples
     --------

@@ -89,6 +89,7 @@ class DeepEmbedding(ZeroShotClassifier):
     penalty : float
         η, the weight of the squared norm of all parameters.
     learning_rate : float
+        Step size of Adam.
     schedule : {"constant", "cosine"}
         "cosine" lets the learning rate fade to zero over the iterations of a round.
     iterations : int
@@ -109,19 +110,30 @@ class DeepEmbedding(ZeroShotClassifier):
     verbose : bool
         Show a progress bar when a terminal is there.
     random_state : int, RandomState or None
+        Everything random follows from it.
 
     Attributes
     ----------
-    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
-    weights_ : dict of arrays: visual.weight (e, d), semantic.0.weight (h, a), semantic.1.weight (e, h), …
-    settings_ : dict: the value of every parameter after the preset was applied
-    history_ : list of one dict per outer iteration: round, iteration, loss, regression, classification, semantic
-    collapsed_ : bool, whether the classifier tells seen classes apart no better than chance
+    classes_, descriptions_ : array (C,) and array (C, a)
+        Every class that can be named, and its description.
+    weights_ : dict of arrays
+        visual.weight (e, d), semantic.0.weight (h, a), semantic.1.weight (e, h), …
+    settings_ : dict
+        The value of every parameter after the preset was applied.
+    history_ : list of dict
+        One per outer iteration: round, iteration, loss, regression, classification, semantic.
+    collapsed_ : bool
+        Whether the classifier tells seen classes apart no better than chance.
 
+    Notes
+    -----
     Differences from the paper: it leaves λ, η, the batch size and the number of steps for ψ open; they come from
     class-wise validation here. Descriptions are scaled to unit length by default, as in the public files.
 
-    Reference: L. Zhang et al., Towards Effective Deep Embedding for Zero-Shot Learning, 2018.
+    References
+    ----------
+    L. Zhang et al., Towards Effective Deep Embedding for Zero-Shot Learning, 2018.
+    https://arxiv.org/abs/1808.10075
 
     Examples
     --------
@@ -202,13 +214,13 @@ class DeepEmbedding(ZeroShotClassifier):
         self.random_state = random_state
 
     def embed(self, X: ArrayLike) -> np.ndarray:
-        """φ(x) (n, e): where rows lie in the joint space."""
+        """The embedding φ(x) (n, e): where rows lie in the joint space."""
         rows = self._scale_features(self._check_rows(X))
         with torch.no_grad():
             return self._net().visual(as_tensor(rows)).numpy()
 
     def embed_classes(self, classes: Candidates = None) -> np.ndarray:
-        """ψ(a_c) (k, e): where classes lie in the joint space; `classes` as in `predict`."""
+        """The embedding ψ(a_c) (k, e): where classes lie in the joint space; `classes` as in `predict`."""
         check_is_fitted(self)
         A = self._candidates(classes)[1]
         return self._embed_classes(scale(self.attribute_scaling, self.attribute_scaler_, A)).numpy()

@@ -41,6 +41,7 @@ class DEM(ZeroShotClassifier):
     penalty : float
         λ, the weight of the squared norm of all weights.
     learning_rate : float
+        Step size of Adam.
     epochs : int
         Passes over the seen classes.
     batch_size : int
@@ -50,20 +51,29 @@ class DEM(ZeroShotClassifier):
     verbose : bool
         Show a progress bar when a terminal is there.
     random_state : int, RandomState or None
+        Everything random follows from it.
 
     Attributes
     ----------
-    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
-    weights_ : dict of arrays: embed.0.weight (hidden, a), embed.0.bias, embed.1.weight (d, hidden),
-        embed.1.bias
-    floor_ (d,) : m, the smallest training value of each feature if that is negative, else 0
-    history_ : list of the mean loss of every epoch
+    classes_, descriptions_ : array (C,) and array (C, a)
+        Every class that can be named, and its description.
+    weights_ : dict of arrays
+        embed.0.weight (hidden, a), embed.0.bias, embed.1.weight (d, hidden), embed.1.bias.
+    floor_ : array (d,)
+        m, the smallest training value of each feature if that is negative, else 0.
+    history_ : list of float
+        The mean loss of every epoch.
 
-    Differences from the paper: a step takes a batch of classes, not of rows. Both layers have a bias. The
-    offset m lets the last relu reach features that can be negative; it is zero for features that come out of a
-    relu, and f is the paper's then. Rows are scaled to unit length by default, which validation classes prefer.
+    Notes
+    -----
+    Differences from the paper: a step takes a batch of classes, not of rows. Both layers have a bias. The offset m lets
+    the last relu reach features that can be negative; it is zero for features that come out of a relu, and f is the
+    paper's then. Rows are scaled to unit length by default, which validation classes prefer.
 
-    Reference: L. Zhang, T. Xiang, S. Gong, Learning a Deep Embedding Model for Zero-Shot Learning, CVPR 2017.
+    References
+    ----------
+    L. Zhang, T. Xiang, S. Gong, Learning a Deep Embedding Model for Zero-Shot Learning, CVPR 2017.
+    https://arxiv.org/abs/1611.05088
 
     Examples
     --------

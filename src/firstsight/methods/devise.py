@@ -29,20 +29,28 @@ class DeViSE(BilinearRanking):
     ----------
     margin : float
         m. W starts at zero, so only learning_rate / margin has an effect on predictions.
-    learning_rate, epochs, batch_size, feature_scaling, attribute_scaling, verbose, random_state :
+    learning_rate, epochs, batch_size, feature_scaling, attribute_scaling, verbose, random_state : various
         As in `ALE`.
 
     Attributes
     ----------
-    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
-    weights_ (d, a) : W
-    history_ : list of the mean loss of every epoch
+    classes_, descriptions_ : array (C,) and array (C, a)
+        Every class that can be named, and its description.
+    weights_ : array (d, a)
+        W.
+    history_ : list of float
+        The mean loss of every epoch.
 
+    Notes
+    -----
     Differences from the paper: it draws wrong classes until one violates the margin and steps on that one, row by row;
     here a batch of rows steps on the full sum of the formula, which costs one matrix product. Features are frozen (the
     paper goes on to fine-tune the network) and descriptions are attributes instead of word vectors.
 
-    Reference: A. Frome et al., DeViSE: A Deep Visual-Semantic Embedding Model, NIPS 2013.
+    References
+    ----------
+    A. Frome et al., DeViSE: A Deep Visual-Semantic Embedding Model, NIPS 2013.
+    https://papers.nips.cc/paper/5204-devise-a-deep-visual-semantic-embedding-model
 
     Examples
     --------

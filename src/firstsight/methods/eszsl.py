@@ -42,13 +42,20 @@ class ESZSL(ZeroShotClassifier):
 
     Attributes
     ----------
-    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
-    weights_ (d, a) : V
+    classes_, descriptions_ : array (C,) and array (C, a)
+        Every class that can be named, and its description.
+    weights_ : array (d, a)
+        V.
 
-    Differences from the paper: Y is in {0, 1} instead of {−1, 1}. With k classes, k − 1 of the −1 say the same
-    thing, and without an intercept the fit spends itself on them (on CUB that costs 25 points).
+    Notes
+    -----
+    Differences from the paper: Y is in {0, 1} instead of {−1, 1}. With k classes, k − 1 of the −1 say the same thing,
+    and without an intercept the fit spends itself on them (on CUB that costs 25 points).
 
-    Reference: B. Romera-Paredes, P. Torr, An Embarrassingly Simple Approach to Zero-Shot Learning, ICML 2015.
+    References
+    ----------
+    B. Romera-Paredes, P. Torr, An Embarrassingly Simple Approach to Zero-Shot Learning, ICML 2015.
+    https://proceedings.mlr.press/v37/romera-paredes15.html
 
     Examples
     --------

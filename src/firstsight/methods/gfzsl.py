@@ -44,18 +44,28 @@ class GFZSL(ZeroShotClassifier):
 
     Attributes
     ----------
-    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
-    seen_descriptions_ (k, a) : of the seen classes
-    means_ (k, d), log_variances_ (k, d) : μ_c and log σ²_c of the seen classes
-    centre_ (2, d) : μ̄ and log σ̄²
-    mean_weights_ (k, d), variance_weights_ (k, d) : (K(S, S) + λI)⁻¹ M
+    classes_, descriptions_ : array (C,) and array (C, a)
+        Every class that can be named, and its description.
+    seen_descriptions_ : array (k, a)
+        Of the seen classes.
+    means_, log_variances_ : arrays (k, d)
+        μ_c and log σ²_c of the seen classes.
+    centre_ : array (2, d)
+        μ̄ and log σ̄².
+    mean_weights_, variance_weights_ : arrays (k, d)
+        (K(S, S) + λI)⁻¹ M.
 
-    Differences from the paper: variances are estimated as if each class had one row more, of the variance of
-    all classes, so that a class of one row has some. Both regressions start from the average class. Seen classes are
+    Notes
+    -----
+    Differences from the paper: variances are estimated as if each class had one row more, of the variance of all
+    classes, so that a class of one row has some. Both regressions start from the average class. Seen classes are
     described by their regressed Gaussians too, unless `seen_gaussians` says otherwise. Validation classes of CUB prefer
     a λ_σ so large that all classes have nearly the same variances (three points of T1 over λ_σ = 100).
 
-    Reference: V. Verma, P. Rai, A Simple Exponential Family Framework for Zero-Shot Learning, ECML PKDD 2017.
+    References
+    ----------
+    V. Verma, P. Rai, A Simple Exponential Family Framework for Zero-Shot Learning, ECML PKDD 2017.
+    https://arxiv.org/abs/1707.08040
 
     Examples
     --------

@@ -44,17 +44,27 @@ class IAP(ZeroShotClassifier):
 
     Attributes
     ----------
-    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
-    thresholds_ (a,) : the value from which on a class has the attribute; new classes are judged by the same
-    patterns_ (k, a) : p(a_m | y_k), the binarised descriptions of the seen classes
-    priors_ (a,) : the share of seen classes that have the attribute
-    weights_ (d, k), intercepts_ (k,) : W and b
+    classes_, descriptions_ : array (C,) and array (C, a)
+        Every class that can be named, and its description.
+    thresholds_ : array (a,)
+        The value from which on a class has the attribute; new classes are judged by the same.
+    patterns_ : array (k, a)
+        p(a_m | y_k), the binarised descriptions of the seen classes.
+    priors_ : array (a,)
+        The share of seen classes that have the attribute.
+    weights_, intercepts_ : array (d, k) and array (k,)
+        W and b.
 
+    Notes
+    -----
     Differences from the paper: logistic regression instead of a support vector machine with calibrated outputs, and the
     prior enters as in the paper's formula, not as the constant ½ of its experiments.
 
-    Reference: C. Lampert, H. Nickisch, S. Harmeling, Attribute-Based Classification for Zero-Shot Visual Object
-    Categorization, TPAMI 2014.
+    References
+    ----------
+    C. Lampert, H. Nickisch, S. Harmeling, Attribute-Based Classification for Zero-Shot Visual Object Categorization,
+    TPAMI 2014.
+    https://doi.org/10.1109/TPAMI.2013.140
 
     Examples
     --------

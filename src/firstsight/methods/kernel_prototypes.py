@@ -63,17 +63,26 @@ class KernelPrototypes(ZeroShotClassifier):
 
     Attributes
     ----------
-    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
-    settings_ : the value of every parameter above that can be None
-    search_ : "tasks", how many were simulated; "tried", settings with their score on each; "chosen"
-    kernel_ : centre (a,), spread (a,), units and descriptions (k, a) of the seen classes
-    centre_ (d,), whitening_ (d, q), directions_ (q, e), offset_ (e,) :
-        z = unit((x − centre) whitening) directions − offset
-    seen_means_ (k, e), weights_ (k, e) : M of the seen classes; what K(a, S) is multiplied with for any other
-    unit_ : δ
+    classes_, descriptions_ : array (C,) and array (C, a)
+        Every class that can be named, and its description.
+    settings_ : dict
+        The value of every parameter above that can be None.
+    search_ : dict
+        "tasks", how many were simulated; "tried", settings with their score on each; "chosen".
+    kernel_ : dict
+        Centre (a,), spread (a,), units and descriptions (k, a) of the seen classes.
+    centre_, whitening_, directions_, offset_ : array (d,), array (d, q), array (q, e), array (e,)
+        z = unit((x − centre) whitening) directions − offset.
+    seen_means_, weights_ : arrays (k, e)
+        M of the seen classes; what K(a, S) is multiplied with for any other.
+    unit_ : float
+        δ.
 
-    Reference: of this package, 2026; the prior over means is that of Rasmussen and Williams, Gaussian Processes for
-    Machine Learning, MIT Press 2006, and the constant that of Chao et al., ECCV 2016.
+    References
+    ----------
+    Of this package, 2026; the prior over means is that of Rasmussen and Williams, Gaussian Processes for Machine
+    Learning, MIT Press 2006, and the constant that of Chao et al., ECCV 2016.
+    https://gaussianprocess.org/gpml/
 
     Examples
     --------

@@ -42,6 +42,7 @@ class LatEm(ZeroShotClassifier):
     learning_rate : float
         For the mean gradient of a batch: the paper's rate per row, times the batch size.
     epochs, batch_size : int
+        Passes over the rows, and rows per step.
     initial_scale : float
         W_k starts with independent normal entries of this deviation over √d: equal maps would never part.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
@@ -49,17 +50,26 @@ class LatEm(ZeroShotClassifier):
     verbose : bool
         Show a progress bar when a terminal is there.
     random_state : int, RandomState or None
+        Everything random follows from it.
 
     Attributes
     ----------
-    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
-    weights_ (K, d, a) : W_1 … W_K
-    history_ : list of the mean loss of every epoch
+    classes_, descriptions_ : array (C,) and array (C, a)
+        Every class that can be named, and its description.
+    weights_ : array (K, d, a)
+        W_1 … W_K.
+    history_ : list of float
+        The mean loss of every epoch.
 
+    Notes
+    -----
     Differences from the paper: batches of rows instead of single ones, and K is a parameter, where the paper can also
     prune maps that few rows choose. On CUB's validation classes more than two maps lose: T1 falls beyond K = 2.
 
-    Reference: Y. Xian et al., Latent Embeddings for Zero-Shot Classification, CVPR 2016.
+    References
+    ----------
+    Y. Xian et al., Latent Embeddings for Zero-Shot Classification, CVPR 2016.
+    https://arxiv.org/abs/1603.08895
 
     Examples
     --------

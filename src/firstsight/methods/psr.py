@@ -53,6 +53,7 @@ class PSR(ZeroShotClassifier):
     penalty : float
         λ, the weight of the squared norm of all weights.
     learning_rate : float
+        Step size of Adam.
     epochs : int
         Passes over the seen classes.
     batch_size : int
@@ -62,19 +63,27 @@ class PSR(ZeroShotClassifier):
     verbose : bool
         Show a progress bar when a terminal is there.
     random_state : int, RandomState or None
+        Everything random follows from it.
 
     Attributes
     ----------
-    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
-    weights_ : dict of arrays: encode.0.weight (hidden, a), encode.0.bias, encode.1.weight (d, hidden),
-        encode.1.bias
-    history_ : list of the mean loss of every epoch
+    classes_, descriptions_ : array (C,) and array (C, a)
+        Every class that can be named, and its description.
+    weights_ : dict of arrays
+        encode.0.weight (hidden, a), encode.0.bias, encode.1.weight (d, hidden), encode.1.bias.
+    history_ : list of float
+        The mean loss of every epoch.
 
-    Differences from the paper: relations are held against the visual means, over all pairs of seen classes and
-    not a sample of them, and cosines are taken from the centre, because all descriptions (and all features that
-    come out of a relu) point the same way.
+    Notes
+    -----
+    Differences from the paper: relations are held against the visual means, over all pairs of seen classes and not a
+    sample of them, and cosines are taken from the centre, because all descriptions (and all features that come out of a
+    relu) point the same way.
 
-    Reference: Y. Annadani, S. Biswas, Preserving Semantic Relations for Zero-Shot Learning, CVPR 2018.
+    References
+    ----------
+    Y. Annadani, S. Biswas, Preserving Semantic Relations for Zero-Shot Learning, CVPR 2018.
+    https://arxiv.org/abs/1803.03049
 
     Examples
     --------

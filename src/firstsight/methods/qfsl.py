@@ -50,19 +50,27 @@ class QFSL(TransductiveClassifier):
         `epochs` are those with the pool.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
         Scaling of rows and of descriptions, fitted on the training rows and seen classes.
-    verbose, random_state :
+    verbose, random_state : various
         As in `ALE`.
 
     Attributes
     ----------
-    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
-    weights_ : dict of arrays: weight (d, a), bias (a,)
-    history_ : list of the mean loss of every epoch
+    classes_, descriptions_ : array (C,) and array (C, a)
+        Every class that can be named, and its description.
+    weights_ : dict of arrays
+        weight (d, a), bias (a,).
+    history_ : list of float
+        The mean loss of every epoch.
 
+    Notes
+    -----
     Differences from the paper: features are frozen (the paper also trains the network that makes them), the map is one
     linear layer, there is no weight decay, and there is the warm-up.
 
-    Reference: J. Song et al., Transductive Unbiased Embedding for Zero-Shot Learning, CVPR 2018.
+    References
+    ----------
+    J. Song et al., Transductive Unbiased Embedding for Zero-Shot Learning, CVPR 2018.
+    https://arxiv.org/abs/1803.11320
 
     Examples
     --------

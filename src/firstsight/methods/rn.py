@@ -53,6 +53,7 @@ class RN(ZeroShotClassifier):
     penalty : float
         λ, the weight of the squared norm of all weights.
     learning_rate : float
+        Step size of Adam.
     epochs : int
         Passes over the rows.
     batch_size : int
@@ -62,21 +63,31 @@ class RN(ZeroShotClassifier):
     verbose : bool
         Show a progress bar when a terminal is there.
     random_state : int, RandomState or None
+        Everything random follows from it.
 
     Attributes
     ----------
-    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
-    weights_ : dict of arrays: attribute.0.weight (attribute_hidden, a), attribute.1.weight (embedding_dim, …),
-        relation.description W_a, relation.feature W_x, relation.bias, output.weight v, output.bias, …
-    gain_ : γ
-    history_ : list of the mean loss of every epoch
+    classes_, descriptions_ : array (C,) and array (C, a)
+        Every class that can be named, and its description.
+    weights_ : dict of arrays
+        attribute.0.weight (attribute_hidden, a), attribute.1.weight (embedding_dim, …), relation.description W_a,
+        relation.feature W_x, relation.bias, output.weight v, output.bias, …
+    gain_ : float
+        γ.
+    history_ : list of float
+        The mean loss of every epoch.
 
-    Differences from the paper: one pair in m belongs together, so the constant g = 1/m is nearly optimal, and
-    training was seen to stay there unless it takes very many very small steps (the paper's rate is 1e-5). Three
-    things lead away from it: b starts at this constant, pairs that belong together weigh more (β), and descriptions
-    are enlarged (γ), without which they are faint beside the features. The learning rate fades to zero.
+    Notes
+    -----
+    Differences from the paper: one pair in m belongs together, so the constant g = 1/m is nearly optimal, and training
+    was seen to stay there unless it takes very many very small steps (the paper's rate is 1e-5). Three things lead away
+    from it: b starts at this constant, pairs that belong together weigh more (β), and descriptions are enlarged (γ),
+    without which they are faint beside the features. The learning rate fades to zero.
 
-    Reference: F. Sung et al., Learning to Compare: Relation Network for Few-Shot Learning, CVPR 2018.
+    References
+    ----------
+    F. Sung et al., Learning to Compare: Relation Network for Few-Shot Learning, CVPR 2018.
+    https://arxiv.org/abs/1711.06025
 
     Examples
     --------

@@ -44,12 +44,19 @@ class SAE(ZeroShotClassifier):
 
     Attributes
     ----------
-    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
-    weights_ (a, d) : W
+    classes_, descriptions_ : array (C,) and array (C, a)
+        Every class that can be named, and its description.
+    weights_ : array (a, d)
+        W.
 
+    Notes
+    -----
     Differences from the paper: none but the solver.
 
-    Reference: E. Kodirov, T. Xiang, S. Gong, Semantic Autoencoder for Zero-Shot Learning, CVPR 2017.
+    References
+    ----------
+    E. Kodirov, T. Xiang, S. Gong, Semantic Autoencoder for Zero-Shot Learning, CVPR 2017.
+    https://arxiv.org/abs/1704.08345
 
     Examples
     --------

@@ -29,19 +29,27 @@ class SJE(BilinearRanking):
     ----------
     margin : float
         Δ. W starts at zero, so only learning_rate / margin has an effect on predictions.
-    learning_rate, epochs, batch_size, feature_scaling, attribute_scaling, verbose, random_state :
+    learning_rate, epochs, batch_size, feature_scaling, attribute_scaling, verbose, random_state : various
         As in `ALE`.
 
     Attributes
     ----------
-    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
-    weights_ (d, a) : W
-    history_ : list of the mean loss of every epoch
+    classes_, descriptions_ : array (C,) and array (C, a)
+        Every class that can be named, and its description.
+    weights_ : array (d, a)
+        W.
+    history_ : list of float
+        The mean loss of every epoch.
 
+    Notes
+    -----
     Differences from the paper: batches of rows instead of single ones, and W starts at zero instead of at random. The
     paper also joins several kinds of description, each with a W of its own; here there is one.
 
-    Reference: Z. Akata et al., Evaluation of Output Embeddings for Fine-Grained Image Classification, CVPR 2015.
+    References
+    ----------
+    Z. Akata et al., Evaluation of Output Embeddings for Fine-Grained Image Classification, CVPR 2015.
+    https://arxiv.org/abs/1409.8403
 
     Examples
     --------

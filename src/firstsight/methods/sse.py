@@ -43,23 +43,34 @@ class SSE(ZeroShotClassifier):
     margin, penalty, learning_rate : float
         Δ, η and Adam's rate; the prototypes of unit rows are small, and at 1e-3 they drift off after some 200 steps.
     epochs, batch_size : int
+        Passes over the rows, and rows per step.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
         Scaling of rows and of descriptions, fitted on the training rows and seen classes.
     verbose : bool
         Show a progress bar when a terminal is there.
     random_state : int, RandomState or None
+        Everything random follows from it.
 
     Attributes
     ----------
-    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
-    seen_descriptions_ (k, a) : of the seen classes
-    weights_ (d,), prototypes_ (k, d) : w and V
-    history_ : list of the mean loss of every epoch
+    classes_, descriptions_ : array (C,) and array (C, a)
+        Every class that can be named, and its description.
+    seen_descriptions_ : array (k, a)
+        Of the seen classes.
+    weights_, prototypes_ : array (d,) and array (k, d)
+        w and V.
+    history_ : list of float
+        The mean loss of every epoch.
 
-    Differences from the paper: w and V take gradient steps together, instead of a support vector machine for w in
-    turn with V, and only the worst rival of a row counts.
+    Notes
+    -----
+    Differences from the paper: w and V take gradient steps together, instead of a support vector machine for w in turn
+    with V, and only the worst rival of a row counts.
 
-    Reference: Z. Zhang, V. Saligrama, Zero-Shot Learning via Semantic Similarity Embedding, ICCV 2015.
+    References
+    ----------
+    Z. Zhang, V. Saligrama, Zero-Shot Learning via Semantic Similarity Embedding, ICCV 2015.
+    https://arxiv.org/abs/1509.04767
 
     Examples
     --------

@@ -45,15 +45,24 @@ class SynC(ZeroShotClassifier):
 
     Attributes
     ----------
-    classes_ (C,), descriptions_ (C, a) : every class that can be named, and its description
-    seen_descriptions_ (k, a) : of the seen classes, where the phantoms stand
-    median_distance_ : float, of the seen classes' descriptions
-    phantoms_ (k, d + 1) : V, the intercept in the last column
+    classes_, descriptions_ : array (C,) and array (C, a)
+        Every class that can be named, and its description.
+    seen_descriptions_ : array (k, a)
+        Of the seen classes, where the phantoms stand.
+    median_distance_ : float
+        Of the seen classes' descriptions.
+    phantoms_ : array (k, d + 1)
+        V, the intercept in the last column.
 
+    Notes
+    -----
     Differences from the paper: the classifiers of the seen classes are learned first and taken apart afterwards (as
     many phantoms as seen classes make this exact), instead of V in one problem.
 
-    Reference: S. Changpinyo et al., Synthesized Classifiers for Zero-Shot Learning, CVPR 2016.
+    References
+    ----------
+    S. Changpinyo et al., Synthesized Classifiers for Zero-Shot Learning, CVPR 2016.
+    https://arxiv.org/abs/1603.00550
 
     Examples
     --------

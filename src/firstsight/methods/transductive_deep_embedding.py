@@ -47,21 +47,31 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
     selection : int or float
         M₀ as a number of rows per class (the paper's), or, as a fraction below 1, that share of the mean number of rows
         *predicted* as an unseen class; M grows in proportion to the round and is the same for every class.
-    preset, embedding_dim, separation, penalty, learning_rate, schedule, iterations, batch_size, semantic_steps,
-    semantic_rate, feature_scaling, attribute_scaling, checkpoint, verbose, random_state :
+    preset, embedding_dim, separation, penalty, learning_rate, schedule, iterations, batch_size : various
+        As in `DeepEmbedding`.
+    semantic_steps, semantic_rate, feature_scaling, attribute_scaling, checkpoint, verbose, random_state : various
         As in `DeepEmbedding`.
 
     Attributes
     ----------
-    pool_predictions_ (R, m) : the class of every pool row after each round, as a position in `classes_`
-    selected_ (R, m) : whether a pool row was trained on in each round (none in the first)
-    rounds_ : list of one dict per round: round, selected (rows), classes (unseen classes reached)
-    weights_, settings_, history_, classes_, descriptions_ : as in `DeepEmbedding`
+    pool_predictions_ : array (R, m)
+        The class of every pool row after each round, as a position in `classes_`.
+    selected_ : array (R, m)
+        Whether a pool row was trained on in each round (none in the first).
+    rounds_ : list of dict
+        One per round: round, selected (rows), classes (unseen classes reached).
+    weights_, settings_, history_, classes_, descriptions_ : various
+        As in `DeepEmbedding`.
 
-    Differences from the paper: M as a fraction stands beside the paper's number (M₀ = 40 takes nearly the whole pool
-    of a small data set by round 3 and learning stops), and later rounds are shorter than the first.
+    Notes
+    -----
+    Differences from the paper: M as a fraction stands beside the paper's number (M₀ = 40 takes nearly the whole pool of
+    a small data set by round 3 and learning stops), and later rounds are shorter than the first.
 
-    Reference: L. Zhang et al., Towards Effective Deep Embedding for Zero-Shot Learning, 2018.
+    References
+    ----------
+    L. Zhang et al., Towards Effective Deep Embedding for Zero-Shot Learning, 2018.
+    https://arxiv.org/abs/1808.10075
 
     Examples
     --------

@@ -54,20 +54,29 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         How many times the space is widened.
     pool_nugget : float or None
         ν, once there is a pool.
-    power, shrinkage, nugget, noise, stretch, refinement, seen_handicap, components, search, feature_scaling,
-    attribute_scaling :
+    power, shrinkage, nugget, noise, stretch, refinement, seen_handicap, components, search : various
         As in `KernelPrototypes`; `seen_handicap` is γ after EM.
+    feature_scaling, attribute_scaling : various
+        As in `KernelPrototypes`.
 
     Attributes
     ----------
-    unseen_means_ (j, e) : M of the unseen classes that `fit` was told of
-    kernel_ : as in `KernelPrototypes`, with descriptions (k + j, a) of seen and unseen classes
-    search_ : as in `KernelPrototypes`, and "pool": the same of the search for the pool's settings
-    settings_, centre_, whitening_, directions_, offset_, seen_means_, weights_, unit_, classes_,
-    descriptions_ : as in `KernelPrototypes`
+    unseen_means_ : array (j, e)
+        M of the unseen classes that `fit` was told of.
+    kernel_ : dict
+        As in `KernelPrototypes`, with descriptions (k + j, a) of seen and unseen classes.
+    search_ : dict
+        As in `KernelPrototypes`, and "pool": the same of the search for the pool's settings.
+    settings_, centre_, whitening_, directions_, offset_, seen_means_, weights_, unit_ : various
+        As in `KernelPrototypes`.
+    classes_, descriptions_ : array (C,) and array (C, a)
+        As in `KernelPrototypes`.
 
-    Reference: of this package, 2026; EM is that of Dempster, Laird and Rubin, Maximum Likelihood from Incomplete Data,
-    JRSS B 1977.
+    References
+    ----------
+    Of this package, 2026; EM is that of Dempster, Laird and Rubin, Maximum Likelihood from Incomplete Data, JRSS B
+    1977.
+    https://doi.org/10.1111/j.2517-6161.1977.tb01600.x
 
     Examples
     --------

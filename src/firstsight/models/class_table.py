@@ -18,10 +18,23 @@ _REMOVED = "removed_classes_"
 
 
 def add_classes(model: ZeroShotClassifier, table: pd.DataFrame, replace: bool = False) -> ZeroShotClassifier:
-    """A model that also knows the classes of `table` (indexed by class, described like the others).
+    """Make a model that also knows the classes of a table; the model that was given stays as it is.
 
-    With `replace`, a class that the model has already gets the new description; without, it is refused. The model
-    that was given stays as it is; both share their weights.
+    Both share their weights: nothing is trained.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier
+        Fitted.
+    table : DataFrame
+        Indexed by class, described like the others.
+    replace : bool
+        Whether a class that the model has already gets the new description; otherwise it is refused.
+
+    Returns
+    -------
+    ZeroShotClassifier
+        The model with more classes.
     """
     labels, A, _ = _checked(model, table)
     known = {label: place for place, label in enumerate(model.classes_.tolist())}
@@ -42,7 +55,20 @@ def add_classes(model: ZeroShotClassifier, table: pd.DataFrame, replace: bool = 
 
 
 def remove_classes(model: ZeroShotClassifier, names: Sequence[Any]) -> ZeroShotClassifier:
-    """A model that cannot answer with these classes any more, seen or unseen; the one given stays as it is."""
+    """Make a model that cannot answer with these classes any more; the one given stays as it is.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier
+        Fitted.
+    names : sequence
+        Classes, seen or unseen.
+
+    Returns
+    -------
+    ZeroShotClassifier
+        The model with fewer classes.
+    """
     names = [names] if isinstance(names, str) else names
     known = {label: place for place, label in enumerate(model.classes_.tolist())}
     for name in names:

@@ -54,8 +54,14 @@ def save(
 ) -> None:
     """Write a fitted model; an older model in the same place is replaced only when the new one is complete.
 
-    `provenance` is what is known of its making: the data set, its split, the seed, an evaluation. A scikit-learn
-    pipeline of common scalers, PCA and a method can be saved, too; `load_pipeline` reads it.
+    Parameters
+    ----------
+    model : ZeroShotClassifier or Pipeline
+        A fitted method, or a scikit-learn pipeline of common scalers, PCA and a method (`load_pipeline` reads it).
+    folder : str or Path
+        Where to write.
+    provenance : Provenance or mapping, optional
+        What is known of its making: the data set, its split, the seed, an evaluation.
     """
     steps: Steps | None = None
     before: dict[str, np.ndarray] = {}
@@ -85,15 +91,38 @@ def change(folder: str | Path, method: type[ZeroShotClassifier] | None = None) -
 
 
 def load(folder: str | Path, method: type[ZeroShotClassifier] | None = None) -> ZeroShotClassifier:
-    """The fitted model that `save` wrote, in any later process.
+    """Read the fitted model that `save` wrote, in any later process.
 
-    `method` is the class of a method that lives outside firstsight; a folder never says which code to run.
+    Parameters
+    ----------
+    folder : str or Path
+        Where it was saved.
+    method : type, optional
+        The class of a method that lives outside firstsight; a folder never says which code to run.
+
+    Returns
+    -------
+    ZeroShotClassifier
+        The fitted model.
     """
     return load_saved(folder, method).model
 
 
 def load_pipeline(folder: str | Path, method: type[ZeroShotClassifier] | None = None) -> Pipeline:
-    """The fitted scikit-learn pipeline that `save` wrote."""
+    """Read the fitted scikit-learn pipeline that `save` wrote.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Where it was saved.
+    method : type, optional
+        The class of a method that lives outside firstsight; a folder never says which code to run.
+
+    Returns
+    -------
+    Pipeline
+        The fitted pipeline.
+    """
     saved, arrays = _read(Path(folder), method)
     if saved.about.pipeline is None:
         raise BadInput(f"{folder} holds a {saved.about.method} and no pipeline; read it with firstsight.load.")

@@ -24,7 +24,33 @@ NO_CALIBRATION = (
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """The best candidates of n rows; `classes`, `scores` and `confidence` have one column per place."""
+    """The best candidates of n rows, ranked.
+
+    Attributes
+    ----------
+    classes, scores : arrays (n, places)
+        The best class of each row first, and its score.
+    confidence : array (n, places) or None
+        How sure the model may be; None without a calibration.
+    rejected : array (n,) or None
+        Which rows are answered "none of these".
+    why : list of dict or None
+        The attributes that speak for and against each answer, where asked for.
+    names : sequence
+        What the rows are called: file names, or numbers.
+    truth : sequence or None
+        The rows' classes where they are known.
+    candidates : array (k,)
+        The classes that could have been answered.
+    skipped : sequence of (str, str)
+        Files that could not be read, with the reason.
+    key : str
+        What `names` are: "file" or "row".
+    distance : array (n,) or None
+        The share of known rows that lie nearer to the training rows than this one.
+    far : array (n,) or None
+        Which rows look like nothing that training has seen.
+    """
 
     classes: np.ndarray  # (n, top) labels
     scores: np.ndarray  # (n, top)

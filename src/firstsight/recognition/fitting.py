@@ -33,12 +33,34 @@ def fit(
 ) -> Recognizer:
     """Fit a method on a data set's training rows; saved to `out` if given.
 
-    method : a method's word, its class, or an unfitted estimator
-    data : a data set, or what `load_dataset` takes (`features` chooses among an xlsa17 folder's files)
-    setting : what a transductive method's pool holds: test rows of unseen classes ("zsl"), or all ("gzsl")
-    confidence : also measure confidence and accuracy on held-out classes: three more fits, on fewer classes
-    checkpoint : where the state of a running fit is kept; beside `out` if that is given. A fit that is killed goes on
+    Parameters
+    ----------
+    method : str, class or estimator
+        A method's word, its class, or an unfitted estimator.
+    data : ZeroShotDataset, str or Path
+        A data set, or what `load_dataset` takes.
+    out : str or Path, optional
+        The folder to save the model in.
+    parameters : mapping, optional
+        The method's parameters, by name.
+    setting : {"gzsl", "zsl"}
+        What a transductive method's pool holds: all test rows, or those of unseen classes.
+    confidence : bool
+        Also measure confidence and accuracy on held-out classes: three more fits, on fewer classes.
+    features : str, optional
+        The feature file of an xlsa17 folder that has several.
+    random_state : int
+        Everything random follows from it.
+    checkpoint : str or Path, optional
+        Where the state of a running fit is kept; beside `out` if that is given. A fit that is killed goes on
         where it was when the same call is made again, and ends with the same model.
+    verbose : bool
+        Show a progress bar when a terminal is there.
+
+    Returns
+    -------
+    Recognizer
+        The model, ready to answer.
     """
     with checkpointed(out, checkpoint) as place:
         given = {"random_state": random_state, "setting": setting, "checkpoint": place, "verbose": verbose}

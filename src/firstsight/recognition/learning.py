@@ -53,16 +53,45 @@ def learn(
 ) -> Recognizer:
     """Learn to recognise every class of a table; those without pictures are recognised by their description.
 
-    pictures : a folder with one sub-folder per class, or features with labels (`embed` makes them, or an .npz file)
-    classes : a description of every class: a table indexed by class, or its file (`describe` makes one)
-    method : a method's word, its class, or an estimator; left out, chosen by the data's size
-    unlabeled : a folder of pictures without labels to learn from as well, of seen and unseen classes
-    unseen, split : classes to play unseen, by name or in a table (class, split: seen or unseen); their pictures are
-        held out of training and say how often the model is right (`provenance.evaluation`)
-    out : where to save the model. A call that is killed then goes on where it was when it is made again.
-
     The model is calibrated: other models are fitted on some of the classes with pictures and asked about the others,
     which tells what to expect of classes without pictures (`model.calibration_.estimate`).
+
+    Parameters
+    ----------
+    pictures : str, Path or FeatureFile
+        A folder with one sub-folder per class, or features with labels (`embed` makes them, or an .npz file).
+    classes : DataFrame, str or Path
+        A description of every class: a table indexed by class, or its file (`describe` makes one).
+    out : str or Path, optional
+        Where to save the model. A call that is killed then goes on where it was when it is made again.
+    backbone : str or Path
+        The vision model that turns pictures into features, by name or as a folder.
+    method : str, class or estimator, optional
+        A method's word, its class, or an estimator; left out, chosen by the data's size.
+    parameters : mapping, optional
+        The method's parameters, by name.
+    unlabeled : str or Path, optional
+        A folder of pictures without labels to learn from as well, of seen and unseen classes.
+    unseen : sequence of str, optional
+        Classes to play unseen: their pictures are held out of training and say how often the model is right
+        (`provenance.evaluation`).
+    split : DataFrame, path or mapping, optional
+        The same as a table: class, and split (seen or unseen).
+    random_state : int
+        Everything random follows from it.
+    batch_size : int
+        Pictures that the backbone looks at together.
+    runtime : {"auto", "torch", "onnx"}
+        What runs the backbone.
+    checkpoint : str or Path, optional
+        Where the state of a running fit is kept; beside `out` if that is given.
+    verbose : bool
+        Show a progress bar when a terminal is there.
+
+    Returns
+    -------
+    Recognizer
+        The model, ready to answer.
     """
     encoding: dict[str, Any] = {"backbone": backbone, "batch_size": batch_size, "runtime": runtime}
     with checkpointed(out, checkpoint) as place:

@@ -31,6 +31,21 @@ class Recognizer:
     Call it with what is to be named: a path, a PIL picture, a uint8 array, a folder, rows of features, or a list of
     these. Several threads may ask at once. Nothing is printed; `progress(done, total)` tells how far it is.
 
+    Parameters
+    ----------
+    model : ZeroShotClassifier
+        Fitted.
+    provenance : Provenance, optional
+        What is known of its making.
+    backbone : str or Path, optional
+        Where the vision model is, if not where it was.
+    batch_size : int
+        Pictures that the backbone looks at together.
+    runtime : {"auto", "torch", "onnx"}
+        What runs the backbone.
+
+    Examples
+    --------
     >>> import numpy as np, pandas as pd
     >>> from firstsight import ESZSL
     >>> table = pd.DataFrame({"stripes": [1, 0, 1], "horns": [0, 1, 1]}, index=["zebra", "ox", "bongo"])
@@ -125,8 +140,24 @@ class Recognizer:
         return found.about(rows.names, rows.truth, rows.skipped, rows.key)
 
     def score(self, inputs: Any, y: Sequence[Any] | None = None, *, classes: Candidates = None) -> Score:
-        """How often it is right on pictures in sub-folders named like classes, a feature file with labels, or rows
-        with their classes `y`; and what it takes for what. It has to name every row, a far one, too."""
+        """Count how often it is right, and what it takes for what.
+
+        It has to name every row, a far one, too.
+
+        Parameters
+        ----------
+        inputs : path, array or list
+            Pictures in sub-folders named like classes, a feature file with labels, or rows.
+        y : sequence, optional
+            The classes of rows that come without labels.
+        classes : None, "seen", "unseen", list or DataFrame
+            The candidates.
+
+        Returns
+        -------
+        Score
+            Prints as a short text.
+        """
         answers = self(inputs, top=1, classes=classes, reject_far=False)
         if y is not None and len(y) != len(answers):
             left_out = f" ({counted(len(answers.skipped), 'picture')} could not be read)" if answers.skipped else ""

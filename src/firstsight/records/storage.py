@@ -62,9 +62,19 @@ def records_file(folder: str | Path, dataset: str) -> Path:
 
 
 def read_records(place: str | Path) -> list[Record]:
-    """All records of a folder's `*.jsonl` files (or of one file), the newest of each cell, in the files' order.
+    """Read all records of a folder's `*.jsonl` files (or of one file), the newest of each cell, in the files' order.
 
     A last line that a kill has cut off is passed over; any other line that is no record of this version is refused.
+
+    Parameters
+    ----------
+    place : str or Path
+        The folder, or the file.
+
+    Returns
+    -------
+    list of Record
+        Typed and checked.
     """
     place = Path(place)
     if not place.exists():

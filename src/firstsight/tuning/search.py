@@ -36,7 +36,27 @@ _SETTINGS = {"t1": ("zsl",), "h": ("gzsl",), "both": ("zsl", "gzsl"), "zsl": ("z
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What a search found; `best` are the parameters to use, `table` every candidate and its scores."""
+    """The outcome of a search: `best` are the parameters to use, `table` every candidate and its scores.
+
+    Attributes
+    ----------
+    dataset : ZeroShotDataset
+        What was searched on.
+    entry : Entry
+        The estimator that was searched.
+    objectives : list of {"zsl", "gzsl"}
+        What was maximised: T1, H.
+    candidates : list of Candidate
+        What was tried, with its scores on the folds.
+    grid : dict
+        The values by parameter.
+    folds : int
+        How many times some training classes played the unseen ones.
+    search : {"grid", "optuna"}
+        How candidates were proposed.
+    seed : int
+        What everything random followed from.
+    """
 
     dataset: ZeroShotDataset = field(repr=False)
     entry: Entry
@@ -137,16 +157,33 @@ def tune(
 
     Parameters
     ----------
-    estimator : a method's word, class or instance, a scikit-learn pipeline that ends in one, or (name, estimator)
-    data : a data set, or what `load_dataset` reads
-    objective : "h" maximises H, "t1" maximises T1, "both" chooses for each with the same fits
-    grid : values by parameter; a method's own grid if left out. Parameters of a pipeline's step are `step__name`
-    folds : in each, some training classes play the unseen ones
-    search : "grid" tries every combination, "optuna" proposes `trials` of them within the grid's limits
-    processes : worker processes, for methods that are known by a word; all cores if left out
-    out : a folder that keeps finished fits: a search that was stopped goes on there
-    random_state : everything random follows from it, the estimator's fits, too
-    progress : whether to log a line per fit; or a function that is told its records
+    estimator : str, class, estimator or (name, estimator)
+        A method's word, class or instance, or a scikit-learn pipeline that ends in one.
+    data : ZeroShotDataset, str or Path
+        A data set, or what `load_dataset` reads.
+    objective : {"h", "t1", "both"}
+        What to maximise: H, T1, or each of them with the same fits.
+    grid : dict, optional
+        Values by parameter; a method's own grid if left out. Parameters of a pipeline's step are `step__name`.
+    folds : int
+        In each, some training classes play the unseen ones.
+    search : {"grid", "optuna"}
+        "grid" tries every combination, "optuna" proposes `trials` of them within the grid's limits.
+    trials : int, optional
+        How many candidates optuna proposes.
+    processes : int, optional
+        Worker processes, for methods that are known by a word; all cores if left out.
+    out : str or Path, optional
+        A folder that keeps finished fits: a search that was stopped goes on there.
+    random_state : int
+        Everything random follows from it, the estimator's fits, too.
+    progress : bool or callable
+        Whether to log a line per fit; or a function that is told its records.
+
+    Returns
+    -------
+    Choice
+        The best parameters, and every candidate's scores.
     """
     entry = entry_of(*reversed(estimator)) if isinstance(estimator, tuple) else entry_of(estimator)
     objectives = _objectives(objective)

@@ -57,7 +57,20 @@ def read(path: Path, features: str | None = None) -> UncheckedDataset:
 
 
 def write_npz(dataset: ZeroShotDataset, path: str | Path) -> Path:
-    """Write a data set to one .npz file (uncompressed: features hardly shrink) that `read_npz` reads back."""
+    """Write a data set to one .npz file (uncompressed: features hardly shrink) that `load_dataset` reads back.
+
+    Parameters
+    ----------
+    dataset : ZeroShotDataset
+        What to write.
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    Path
+        Where it is.
+    """
     fields = {key: getattr(dataset, key) for key in (*_NEEDED, *_OPTIONAL) if key != "descriptions"}
     fields["descriptions"] = dataset.description_matrix
     return write_arrays(path, {key: np.asarray(value) for key, value in fields.items() if value is not None})

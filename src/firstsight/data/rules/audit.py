@@ -20,7 +20,17 @@ __all__ = ["AuditReport", "Finding", "audit"]
 
 @dataclass(frozen=True)
 class AuditReport:
-    """What a data set holds and what was found: errors forbid its use, warnings deserve a look."""
+    """What a data set holds, and the findings about it: errors forbid its use, warnings deserve a look.
+
+    Attributes
+    ----------
+    name : str
+        What the data set is called.
+    sizes : dict
+        Rows, features, classes and the like, by name.
+    findings : tuple of Finding
+        Each with its severity and one sentence.
+    """
 
     name: str
     sizes: dict[str, int]
@@ -33,10 +43,22 @@ class AuditReport:
 
 
 def audit(path: str | Path | ZeroShotDataset, features: str | None = None) -> AuditReport:
-    """Audit a path or name that `load_dataset` accepts, or a data set in memory.
+    """Look for leaks, missing descriptions and broken numbers in a data set, without refusing it.
 
     A folder without features, or with unreadable ones, is audited as far as its other files allow. Files that
     do not even name classes and parts raise `BadInput`.
+
+    Parameters
+    ----------
+    path : str, Path or ZeroShotDataset
+        What `load_dataset` accepts, or a data set in memory.
+    features : str, optional
+        The feature file of an xlsa17 folder that has several.
+
+    Returns
+    -------
+    AuditReport
+        Sizes and findings; `ok` says whether there is no error among them.
     """
     findings: list[Finding] = []
     if isinstance(path, ZeroShotDataset):

@@ -8,7 +8,15 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Finding:
-    """`message` is one sentence; an error forbids use, a warning deserves a look, a note informs."""
+    """One thing that an audit noticed.
+
+    Attributes
+    ----------
+    severity : {"error", "warning", "note"}
+        An error forbids use, a warning deserves a look, a note informs.
+    message : str
+        One sentence.
+    """
 
     severity: Literal["error", "warning", "note"]
     message: str

@@ -37,12 +37,22 @@ Files = dict[str, str | bytes]  # name in the report's folder → content
 def report(records: str | Path, out: str | Path, show: Show = lambda done, of: None) -> Path:
     """Make a page of benchmark records, with every table and figure as a file; runs no method.
 
-    `records` is the folder that `firstsight benchmark` wrote, or one `.jsonl` file; `out` is the folder for
-    `index.html`, `tables/` and `figures/`, made where it is not there. Returns the page's path.
-
     Records and maps are judged before the folder is made, and all is drawn before the first file is written: bad
     ones leave an older report as it was. Files of an older report that this one does not have are removed at the end.
-    `show` is told how many of how many tables and figures are ready.
+
+    Parameters
+    ----------
+    records : str or Path
+        The folder that `firstsight benchmark` wrote, or one `.jsonl` file.
+    out : str or Path
+        The folder for `index.html`, `tables/` and `figures/`, made where it is not there.
+    show : callable
+        Is told how many of how many tables and figures are ready.
+
+    Returns
+    -------
+    Path
+        The page.
     """
     results, out = read_results(records), Path(out)
     maps = read_maps(results.folder, results.splits)
