@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -17,6 +18,7 @@ from firstsight.files import (
     csv_text,
     remove_stale,
     require_file,
+    scratch_folder,
     temporary_beside,
     write_atomically,
 )
@@ -207,3 +209,36 @@ def test_a_file_may_unpack_to_a_hundred_times_its_size_and_64_mebibytes(target):
 def test_a_cell_that_a_spreadsheet_would_run_gets_an_apostrophe(cell, written):
     assert csv_text(cell) == written
     assert csv_of(pd.DataFrame({"class": [cell, "x"], "share": [0.25, -1]})) == f"class,share\n{written},0.25\nx,-1.0\n"
+
+
+def test_a_scratch_folder_is_private_and_those_of_killed_processes_go_after_a_day(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    code = "from firstsight.files import scratch_folder as s\nwith s() as f: print(f, flush=True); input()"
+    child = _python(code, env={**os.environ, "TMPDIR": str(tmp_path)}, stdin=subprocess.PIPE)
+    left = Path(child.stdout.readline().strip())
+    os.utime(left, (0, 0))
+    with scratch_folder() as own:
+        assert own.stat().st_mode & 0o777 == 0o700
+        assert left.is_dir(), "its process lives"
+        child.kill()
+        child.wait()
+        os.utime(left)
+        with scratch_folder():
+            assert left.is_dir(), "it was in use a moment ago"
+        os.utime(left, (0, 0))
+        with scratch_folder():
+            assert list(tmp_path.iterdir()) != [own]
+            assert not left.exists()
+            assert own.is_dir()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_clock_that_was_put_back_does_not_keep_half_written_files(target):
+    gone = _python("")
+    gone.wait()
+    left = temporary_beside(target)
+    left = left.with_name(left.name.replace(str(os.getpid()), str(gone.pid)))
+    left.write_text("half")
+    os.utime(left, (2**33, 2**33))
+    remove_stale(target)
+    assert not left.exists()

@@ -9,6 +9,7 @@ import secrets
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -73,15 +74,33 @@ def temporary_beside(path: str | Path) -> Path:
     return path.parent / f"{_mark(path)}{os.getpid()}-{secrets.token_hex(4)}{path.suffix[:20]}"
 
 
-def remove_stale(path: str | Path) -> None:
-    """Remove temporary files and folders of `path` whose process, of this machine, is no longer there."""
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A private folder among the system's temporary ones; what killed processes left of such is removed.
+
+    Not before a day has passed: containers may share that place, and none knows of another's processes.
+    """
+    path = Path(tempfile.gettempdir()) / "firstsight"
+    remove_stale(path, seconds=86_400)
+    with tempfile.TemporaryDirectory(prefix=f"{_mark(path)}{os.getpid()}-") as folder:
+        yield Path(folder)
+
+
+def remove_stale(path: str | Path, seconds: float = 0.0) -> None:
+    """Remove temporary files and folders of `path` whose process, of this machine, is no longer there.
+
+    Those that were changed within so many `seconds` stay.
+    """
     path = Path(path)
     mark = _mark(path)
     with suppress(OSError):  # cleaning up is a courtesy; where it cannot be done, the work goes on
         for left in path.parent.iterdir():
             owner = left.name.removeprefix(mark).split("-")[0]
-            if left.name.startswith(mark) and owner.isdecimal() and not _lives(int(owner)):
-                with suppress(OSError):
+            if not left.name.startswith(mark) or not owner.isdecimal() or _lives(int(owner)):
+                continue
+            with suppress(OSError):
+                # A clock that was put back makes files of the future; without a wish for age, that does not matter.
+                if not seconds or time.time() - left.lstat().st_mtime >= seconds:
                     shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
 
 

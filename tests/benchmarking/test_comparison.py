@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 
 import numpy as np
@@ -7,10 +8,11 @@ import pytest
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import firstsight
 from firstsight.errors import BadInput, UnknownName
+from firstsight.execution.entries import identity_of
 from firstsight.methods import ESZSL, SAE, SJE, TransductiveDeepEmbedding
 from firstsight.records import read_records
 
@@ -76,6 +78,53 @@ def test_what_is_finished_is_not_fitted_again_and_an_edited_class_is_refused(sma
     monkeypatch.setattr("inspect.getsource", lambda cls: "class Mine(ESZSL): ...  # edited")
     with pytest.raises(BadInput, match=r"Mine .* from when its parameters or its code were others"):
         firstsight.benchmark(Mine(), small, out=tmp_path, progress=False)
+
+
+class Base(ESZSL):
+    """A class between one's own and the library's."""
+
+
+class Derived(Base):
+    pass
+
+
+def _halved(X):
+    return X / 2
+
+
+@pytest.mark.parametrize(
+    ("make", "edited"),
+    [
+        (lambda: Derived(), "Base"),
+        (lambda: make_pipeline(StandardScaler(), Derived()), "Base"),
+        (lambda: make_pipeline(FunctionTransformer(_halved), ESZSL()), "_halved"),
+        (lambda: GridSearchCV(Derived(), {"feature_penalty": [1.0]}, cv=GroupKFold(2)), "Derived"),
+    ],
+)
+def test_code_of_every_step_and_base_belongs_to_a_fit(monkeypatch, make, edited):
+    before = identity_of(make())
+    assert identity_of(make()) == before
+    getsource = inspect.getsource
+    monkeypatch.setattr("inspect.getsource", lambda one: getsource(one) + "#" * (one.__name__ == edited))
+    assert identity_of(make()) != before
+    monkeypatch.setattr("inspect.getsource", lambda one: getsource(one) + "#" * (one.__name__ == "ESZSL"))
+    assert identity_of(make()) == before  # an installed method's records bear its version
+
+
+def test_code_that_was_typed_in_is_told_apart_by_what_it_does():
+    def typed(number):
+        space = {"__name__": "__main__", "ESZSL": ESZSL}
+        exec(f"class Mine(ESZSL):\n def _fit(self, X, y, S):\n  f = lambda: {number}\n  super()._fit(X, y, S)", space)
+        return identity_of(space["Mine"]())
+
+    assert typed(1) == typed(1)
+    assert typed(1) != typed(2)
+
+
+def test_what_tuning_does_not_cover_is_logged(small, caplog):
+    choice = firstsight.tune("eszsl", small, grid={"feature_penalty": [1.0]}, folds=1, progress=False)
+    firstsight.benchmark(["eszsl", "sae"], small, tuned=choice, settings="gzsl", progress=False)
+    assert [record.message for record in caplog.records] == ["Not tuned on small, and run with their defaults: sae."]
 
 
 def test_a_transductive_method_in_a_pipeline_gets_a_pool_that_went_through_the_steps(small, quick):

@@ -62,7 +62,7 @@ def test_every_cell_has_a_record_and_a_line_and_the_table_its_row(undisturbed):
     assert {r["threads"] for r in records} == {1}  # as tests/conftest.py has it: a limit that is set already holds
     assert sum(line.startswith("[") for line in done.out.splitlines()) == 12
     assert "12 of 12 cells are done" in done.out
-    assert done.err == ""
+    assert all(" after " in line for line in done.err.splitlines())  # a busy machine: what is under way is told
     assert [path.name for path in out.iterdir()] == ["small.jsonl"]  # nothing hidden is left
 
 

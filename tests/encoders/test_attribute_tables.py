@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,7 @@ def test_scale_brings_every_column_to_its_own_range(table):
     ("text", "words"),
     [
         ("class,a\nox,1\nox,2\n", "'ox' more than once"),
+        ("class,a,b\nox,1,2\nokapi,1,2,3\n", "Line 3 of .* has 4 cells, but the heading names 3 columns"),
         ("class,a\n,1\n", "empty entries"),
         ("class,a\n", "no classes"),
         ("ox\nokapi\n", "must have a column 'class'"),
@@ -78,8 +81,22 @@ def test_an_unreadable_table_is_one_sentence(tmp_path):
     with pytest.raises(BadInput, match=r"must be a \.csv"):
         read_class_table(tmp_path / "none.xlsx")
     (tmp_path / "latin.csv").write_bytes("class\nTüpfelhyäne\n".encode("latin-1"))
-    with pytest.raises(BadInput, match="could not be read as a table"):
+    with pytest.raises(BadInput, match="is not UTF-8 text; it may be Latin-1"):
         read_class_table(tmp_path / "latin.csv")
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(BadInput, match="must be a regular file, but is a pipe"):
+        read_class_table(tmp_path / "pipe.csv")
+
+
+@pytest.mark.parametrize("name", ["t.csv", "T.CSV", "t.txt"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_spreadsheets_own_encodings_and_tabs_are_read(tmp_path, name, encoding):
+    (tmp_path / name).write_text("class\tsize, roughly\tlegs\nTüpfelhyäne\t0,5\t4\nNA\n", encoding=encoding)
+    found = read_class_table(tmp_path / name)
+    assert found.to_dict("index") == {
+        "Tüpfelhyäne": {"size, roughly": "0,5", "legs": "4"},
+        "NA": {"size, roughly": "", "legs": ""},
+    }
 
 
 def test_an_empty_table_has_a_cell_for_everything(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from firstsight.data import write_npz
 from firstsight.errors import BadInput
 from firstsight.evaluation import fit_on
-from firstsight.methods import ESZSL, DeepEmbedding
+from firstsight.methods import ESZSL, DeepEmbedding, TransductiveDeepEmbedding
 from firstsight.models import load
 from firstsight.recognition import fit
 
@@ -40,9 +40,19 @@ def test_out_saves_and_no_checkpoint_is_left(small, quick, tmp_path):
 
 def test_an_estimator_keeps_its_own_seed_and_stays_unfitted(small, quick):
     own = DeepEmbedding(**quick["deep-embedding"], random_state=7)
-    made = fit(own, small, random_state=1)
+    made = fit(own, small)
     assert made.model.random_state == made.provenance.seed == 7
     assert not hasattr(own, "classes_")
+
+
+def test_a_seed_and_a_setting_that_a_call_names_are_those_of_the_fit(small, quick):
+    own = TransductiveDeepEmbedding(**quick["transductive-deep-embedding"], random_state=7, setting="gzsl")
+    made = fit(own, small, random_state=1, setting="zsl")
+    assert (made.model.random_state, made.model.setting, made.provenance.seed) == (1, "zsl", 1)
+    assert (own.random_state, own.setting) == (7, "gzsl")
+    assert fit("deep-embedding", small, parameters=quick["deep-embedding"]).provenance.seed == 0
+    with pytest.raises(BadInput, match="'setting' parameter"):
+        fit(own, small, setting="both")
 
 
 def test_a_place_that_is_taken_is_told_before_the_fit(small, tmp_path, monkeypatch):

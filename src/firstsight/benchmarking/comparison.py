@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -15,12 +14,12 @@ from firstsight.evaluation import SETTINGS, TITLES
 from firstsight.execution.entries import entries_of
 from firstsight.execution.plan import SEPARATIONS, STUDIED, Job, make_plan
 from firstsight.execution.runner import Event, worker_count
-from firstsight.execution.session import Session, prepare
+from firstsight.execution.session import Session, prepare, records_folder
 from firstsight.records.record_schema import Record, key_of
+from firstsight.terminal import logger, say
 from firstsight.terminal import progress as bar
-from firstsight.terminal import say
 from firstsight.tuning.choice_schema import ChoiceFile
-from firstsight.tuning.choices import Choices, gather_choices, read_choices
+from firstsight.tuning.choices import Choices, gather_choices, read_choices, untuned
 from firstsight.tuning.search import Choice
 
 if TYPE_CHECKING:
@@ -93,11 +92,13 @@ def benchmark(
     if seeds < 1:
         raise BadInput(f"`seeds` must be at least 1, but is {seeds}; it says how many: 0, 1, ….")
     choices = choices_for(tuned, loaded)
+    for line in untuned(choices, [entry.name for entry in entries], chosen):
+        logger.warning("%s", line)
     plans = {
         d.name: make_plan(d.name, entries, chosen, seeds, None, choices.get(d.name), study, variants) for d in loaded
     }
     follow = progress if callable(progress) else (_lines if progress else _silence)
-    with _folder(out) as folder, prepare(folder, loaded, plans, calibrate) as session:
+    with records_folder(out) as folder, prepare(folder, loaded, plans, calibrate) as session:
         finished: list[Record] = list(session.there)
         with follow(plans, session) as show:
 
@@ -160,15 +161,6 @@ def _variants(study: str, values: Sequence[float] | None) -> list[dict[str, Any]
 
 def _listed(datasets: Data | Sequence[Data]) -> Sequence[Data]:
     return datasets if isinstance(datasets, list | tuple) else [datasets]  # type: ignore[list-item]
-
-
-@contextmanager
-def _folder(out: str | Path | None) -> Iterator[Path]:
-    if out is not None:
-        yield Path(out)
-        return
-    with tempfile.TemporaryDirectory(prefix="firstsight-benchmark-") as scratch:
-        yield Path(scratch)
 
 
 @contextmanager

@@ -76,7 +76,6 @@ def benchmark(
     fails is recorded with its error, the rest goes on, and the next start tries it again.
     """
     from firstsight.benchmarking import benchmark as run
-    from firstsight.benchmarking.comparison import choices_for
     from firstsight.cli.benchmark_table import Display
     from firstsight.data import load_dataset
     from firstsight.execution.entries import Entry
@@ -85,8 +84,6 @@ def benchmark(
     given = read_parameters(set, chosen)
     numbers = read_values(values, study)
     datasets = [load_dataset(path, features if _has_choice(path) else None) for path in data]
-    for line in untuned(choices_for(tuned, datasets), chosen, settings_of(setting)):
-        typer.echo(line, err=True)
     if study == Study.map:
         _make_maps(datasets, out, tuned, given)
         return
@@ -117,19 +114,6 @@ def _methods(words: str, study: Study) -> list[str]:
     return chosen
 
 
-def untuned(choices: dict[str, Any], methods: list[str], settings: tuple[str, ...]) -> list[str]:
-    """What --tuned does not cover, in sentences: nobody should take defaults for a choice."""
-    lines = []
-    for dataset, found in choices.items():
-        if without := [method for method in methods if method not in found]:
-            lines.append(f"Not tuned on {dataset}, and run with their defaults: {', '.join(without)}.")
-        for setting in settings:
-            objectives = {m: found[m][setting]["tuned"]["objective"].split("+") for m in methods if m in found}
-            if other := [method for method, own in objectives.items() if setting not in own]:
-                lines.append(f"Tuned on {dataset} for the other setting than {setting} only: {', '.join(other)}.")
-    return lines
-
-
 def read_values(words: str | None, study: Study) -> list[float] | None:
     """The values of a study; None: its own."""
     if words is None:
@@ -150,10 +134,14 @@ def _make_maps(
 ) -> None:
     from firstsight.benchmarking.comparison import choices_for
     from firstsight.benchmarking.map_study import is_current, make_map, map_file
-    from firstsight.terminal import screen
+    from firstsight.execution.plan import STUDIED
+    from firstsight.terminal import logger, screen
+    from firstsight.tuning.choices import untuned
 
     console = screen()
     choices = choices_for(tuned, datasets)
+    for line in untuned(choices, list(STUDIED), ("gzsl",)):
+        logger.warning("%s", line)
     for dataset in datasets:
         path = map_file(out, dataset.name)
         if is_current(path, dataset):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,11 +47,25 @@ def read_descriptions(path: str | Path) -> pd.DataFrame:
 
 def read_table(path: Path, text_columns: set[str], or_first: bool = True) -> pd.DataFrame:
     """The table at `path`; those of `text_columns` it has, or else its first column (if so wished), hold text."""
-    if path.suffix not in SUFFIXES:
+    if path.suffix.lower() not in SUFFIXES:
         raise BadInput(f"{path} must be a .csv or a .parquet file; convert it.")
+    with _one_sentence(path):
+        return _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path, text_columns, or_first)
+
+
+def read_texts(path: Path) -> pd.DataFrame:
+    """The table at `path`, every cell of it as text; what is missing is an empty one."""
+    if path.suffix.lower() not in (".csv", ".txt"):
+        raise BadInput(f"{path} must be a .csv file; save the table as one.")
+    with _one_sentence(path):
+        return _read_csv(path, None)
+
+
+@contextmanager
+def _one_sentence(path: Path) -> Iterator[None]:
     require_file(path)
     try:
-        return _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path, text_columns, or_first)
+        yield
     except BadInput:
         raise
     except ImportError as error:
@@ -99,24 +115,20 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     return table.reset_index() if table.index.name else table  # a frame saved with its index
 
 
-def _read_csv(path: Path, text_columns: set[str], or_first: bool) -> pd.DataFrame:
+def _read_csv(path: Path, text_columns: set[str] | None, or_first: bool = True) -> pd.DataFrame:
+    """`text_columns` hold text, or the first one does; None: all do."""
     import pandas as pd
 
     with path.open("rb") as file:
         encoding = "utf-16" if file.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     heading, separator = _heading(path, encoding)
-    wanted = text_columns & set(heading) or ({heading[0]} if or_first else set())
+    wanted = (text_columns or set()) & set(heading) or ({heading[0]} if or_first else set())
+    types: dict[str, Any] = {"dtype": str, "na_filter": False}
+    if text_columns is not None:  # a class called "NA" or "007" is a class, not a missing value or a number
+        missing = {name: _MISSING for name in heading if name not in wanted}
+        types = {"dtype": dict.fromkeys(wanted, str), "keep_default_na": False, "na_values": missing}
     try:
-        # A class called "NA" or "007" is a class, not a missing value or a number.
-        table = pd.read_csv(
-            path,
-            sep=separator,
-            encoding=encoding,
-            index_col=False,
-            dtype=dict.fromkeys(wanted, str),
-            keep_default_na=False,
-            na_values={name: _MISSING for name in heading if name not in wanted},
-        )
+        table = pd.read_csv(path, sep=separator, encoding=encoding, index_col=False, **types)
     except pd.errors.ParserError:
         _check_lines(path, encoding, separator, len(heading))
         raise
@@ -124,13 +136,13 @@ def _read_csv(path: Path, text_columns: set[str], or_first: bool) -> pd.DataFram
 
 
 def _heading(path: Path, encoding: str) -> tuple[list[str], str]:
-    """The names of the columns and what stands between them, a comma unless the heading has none.
+    """The names of the columns and what stands between them: of comma, semicolon and tab the most frequent one.
 
     The first line after it is checked here: where it is longer, pandas would take its first cells for an index.
     """
     with path.open(encoding=encoding, newline="") as file:
         first = next((line for line in file if line.strip()), "")
-    separator = next((mark for mark in ("\t", ";") if mark in first and "," not in first), ",")
+    separator = max((",", ";", "\t"), key=first.count)
     heading = next(csv.reader([first], delimiter=separator), [])
     if not heading:
         raise UnreadableFile(f"{path} could not be read as a table: it is empty, and a table begins with column names.")

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firstsight.errors import BadInput, UnreadableFile
+from firstsight.data.table_files import read_texts
+from firstsight.errors import BadInput
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,24 +22,12 @@ MISSING = {"", "na", "n/a", "nan", "?", "-", "–", "unknown"}
 def read_class_table(path: str | Path) -> pd.DataFrame:
     """A .csv file as text, indexed by class (column `class`, or else the first); every class once.
 
-    Commas or semicolons stand between the cells. A file with one class a line and no heading is no table: the
-    first line must name the columns.
+    A file with one class a line and no heading is no table: the first line must name the columns.
     """
     import pandas as pd
 
     path = Path(path)
-    if path.suffix.lower() not in (".csv", ".txt"):
-        raise BadInput(f"{path} must be a .csv file; save the table as one.")
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            heading = file.readline()
-        separator = ";" if heading.count(";") > heading.count(",") else ","
-        table = pd.read_csv(path, sep=separator, dtype=str, na_filter=False, encoding="utf-8-sig")
-    except FileNotFoundError as error:
-        raise UnreadableFile(f"{path} does not exist; check the path.") from error
-    except (OSError, ValueError) as error:  # pandas' parsing errors and wrong encodings are ValueErrors
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UnreadableFile(f"{path} could not be read as a table ({reason}); save it again as CSV.") from error
+    table = read_texts(path)
     table.columns = table.columns.str.strip()
     key = "class" if "class" in table else table.columns[0]
     if key != "class" and table.shape[1] == 1:

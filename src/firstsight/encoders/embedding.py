@@ -7,7 +7,7 @@ from pathlib import Path
 from firstsight import encoders
 from firstsight.data.feature_files import FeatureFile, write_feature_file
 from firstsight.encoders.backbone import DEFAULT
-from firstsight.encoders.folders import name_as_text, survey_pictures
+from firstsight.encoders.folders import PictureFolder, name_as_text, survey_pictures
 from firstsight.errors import BadInput
 from firstsight.terminal import logger, progress, say
 
@@ -15,7 +15,7 @@ SKIPPED_SHOWN = 20
 
 
 def embed(
-    pictures: str | Path,
+    pictures: str | Path | PictureFolder,
     *,
     backbone: str | Path = DEFAULT,
     out: str | Path | None = None,
@@ -31,8 +31,8 @@ def embed(
 
     Parameters
     ----------
-    pictures : str or Path
-        The folder; names of sub-folders are the classes.
+    pictures : str, Path or PictureFolder
+        The folder, or what `survey_pictures` found in one; names of sub-folders are the classes.
     backbone : str or Path
         A vision model of transformers, by name or as a folder.
     out : str or Path, optional
@@ -53,8 +53,8 @@ def embed(
     """
     if out is not None and Path(out).suffix != ".npz":
         raise BadInput(f"The file must end in .npz, but is called {Path(out).name!r}; rename it.")
-    folder = Path(pictures)
-    found = survey_pictures(folder)
+    found = pictures if isinstance(pictures, PictureFolder) else survey_pictures(pictures)
+    folder = found.place
     for remark in found.remarks():
         logger.warning("%s", remark)
     encoder = encoders.PictureEncoder(backbone, batch_size=batch_size, runtime=runtime)

@@ -24,11 +24,12 @@ _UNPRINTABLE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069
 class PictureFolder:
     """What is in a folder of pictures.
 
-    paths: the pictures, sorted; classes: the sub-folder at the top of each, None where pictures lie in the folder
-    itself; unread: pictures in formats that are not read; empty: sub-folders without a picture of their own;
-    repeated: how many names led to a picture that is there already, and were left out.
+    place: the folder, or the one picture; paths: the pictures, sorted; classes: the sub-folder at the top of each, None
+    where pictures lie in the folder itself; unread: pictures in formats that are not read; empty: sub-folders without a
+    picture of their own; repeated: how many names led to a picture that is there already, and were left out.
     """
 
+    place: Path
     paths: list[Path]
     classes: list[str] | None = None
     unread: list[Path] = field(default_factory=list)
@@ -79,7 +80,7 @@ def survey_pictures(folder: str | Path) -> PictureFolder:
     if not stat.S_ISDIR(kind):
         if not is_picture(folder):
             raise BadInput(f"{name} is neither a folder nor a picture ({', '.join(SUFFIXES[:5])}, …); check the path.")
-        return PictureFolder([folder])
+        return PictureFolder(folder, [folder])
     walk = _Walk(folder)
     if not walk.pictures:
         others = f"; {_count(walk.unread, 'file')} in other formats: {_some(walk.unread)}" if walk.unread else ""
@@ -90,7 +91,7 @@ def survey_pictures(folder: str | Path) -> PictureFolder:
     paths = sorted(walk.pictures)
     tops = [path.relative_to(folder).parts[0] if path.parent != folder else None for path in paths]
     if not any(tops):
-        return PictureFolder(paths, None, sorted(walk.unread), repeated=walk.repeated)
+        return PictureFolder(folder, paths, None, sorted(walk.unread), repeated=walk.repeated)
     if None in tops:
         stray = name_as_text(paths[tops.index(None)].name)
         raise BadInput(
@@ -98,7 +99,8 @@ def survey_pictures(folder: str | Path) -> PictureFolder:
             "unclear; put every picture into the sub-folder of its class, or all of them directly into one folder."
         )
     empty = sorted(name_as_text(top) for top in walk.tops.difference(tops))
-    return PictureFolder(paths, [name_as_text(str(top)) for top in tops], sorted(walk.unread), empty, walk.repeated)
+    classes = [name_as_text(str(top)) for top in tops]
+    return PictureFolder(folder, paths, classes, sorted(walk.unread), empty, walk.repeated)
 
 
 def is_picture(path: Path) -> bool:

@@ -11,13 +11,16 @@ import hashlib
 import inspect
 import json
 import re
+import sysconfig
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
+import firstsight
 from firstsight.errors import BadInput
 from firstsight.evaluation import core_of
 from firstsight.evaluation.estimators import parameter_prefix
@@ -159,9 +162,8 @@ def parameters_of(estimator: Any) -> dict[str, Any]:
 
 
 def identity_of(estimator: Any) -> Any:
-    """What a fit begins with: classes, their code where they are no installed method, and parameters."""
-    core = core_of(estimator)
-    return [description_of(estimator), _code_of(type(core)), parameters_of(estimator)]
+    """What a fit begins with: classes, all code in it that is not installed, and parameters."""
+    return [description_of(estimator), _own_code(estimator), parameters_of(estimator)]
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,16 +174,48 @@ def plain(values: Mapping[str, Any]) -> dict[str, Any]:
     return held
 
 
-def _code_of(cls: type) -> str:
-    """A digest of a class's source: in a notebook, a class that was edited is another one under the same name."""
-    if cls in all_methods().values():
-        return ""
+def _own_code(estimator: Any) -> str:
+    """A digest of the classes, their bases, and the functions of all steps that no package brought; empty without any.
+
+    In a notebook, a class that was edited is another one under the same name.
+    """
+    inside = [estimator, *estimator.get_params().values()]
+    classes = {cls for one in inside if hasattr(one, "get_params") for cls in type(one).__mro__}
+    own = [one for one in classes | {one for one in inside if inspect.isroutine(one)} if not _is_installed(one)]
+    sources = sorted(f"{one.__qualname__} {_source_of(one)}" for one in own)
+    return hashlib.sha256("\n".join(sources).encode()).hexdigest()[:12] if own else ""
+
+
+def _is_installed(code: Any) -> bool:
+    """Whether it is Python's, firstsight's, or of a package that was put where packages go."""
+    if getattr(code, "__module__", None) == "__main__":
+        return False
     try:
-        source = inspect.getsource(cls).encode()
-    except (OSError, TypeError):  # typed in at a prompt
-        functions = [value for value in vars(cls).values() if inspect.isfunction(value)]
-        source = repr([(f.__code__.co_code, f.__code__.co_consts, f.__code__.co_names) for f in functions]).encode()
-    return hashlib.sha256(source).hexdigest()[:12]
+        file = Path(inspect.getfile(code))
+    except (OSError, TypeError):  # written in C
+        return True
+    if {"site-packages", "dist-packages"} & set(file.parts):
+        return True
+    return any(file.is_relative_to(place) for place in (sysconfig.get_path("stdlib"), *firstsight.__path__))
+
+
+def _source_of(code: Any) -> Any:
+    try:
+        return inspect.getsource(code)
+    except (OSError, TypeError):  # typed in at a prompt: what it was compiled to
+        return _compiled(code)
+
+
+def _compiled(code: Any) -> Any:
+    """Bytecode, names and constants, without addresses in memory."""
+    if isinstance(code, type):
+        return {name: _compiled(value) for name, value in vars(code).items() if name not in ("__dict__", "__weakref__")}
+    code = getattr(code, "__func__", getattr(code, "fget", code))  # of a class method, of a property
+    if inspect.isfunction(code):
+        return [_compiled(code.__code__), plain({"defaults": code.__defaults__, "named": code.__kwdefaults__})]
+    if inspect.iscode(code):
+        return [code.co_code, code.co_names, [_compiled(constant) for constant in code.co_consts]]
+    return plain({"": code})
 
 
 def _same(value: Any, default: Any) -> bool:

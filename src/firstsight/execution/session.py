@@ -13,7 +13,7 @@ from firstsight.errors import BadInput
 from firstsight.execution.plan import Job, longest_first, missing
 from firstsight.execution.runner import Event, Place, Runner, checkpoint_of, run_here
 from firstsight.execution.shared_data import share, unshare
-from firstsight.files import remove_stale
+from firstsight.files import remove_stale, scratch_folder
 from firstsight.records.record_schema import Record, key_of
 from firstsight.records.storage import OtherRecords, RecordFile, is_held
 
@@ -38,6 +38,16 @@ class Session:
             Runner(min(processes, len(away)), self.calibrate).run(away, self.places, show)
         here = [job for job in self.jobs if job.estimator is not None]
         run_here(here, self.places, self.datasets, show, self.calibrate)
+
+
+@contextmanager
+def records_folder(out: str | Path | None) -> Iterator[Path]:
+    """Where records go: `out`, or a folder for as long as the block lasts."""
+    if out is not None:
+        yield Path(out)
+        return
+    with scratch_folder() as folder:
+        yield folder
 
 
 @contextmanager

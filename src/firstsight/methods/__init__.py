@@ -91,17 +91,16 @@ def make_estimator(
 ) -> ZeroShotClassifier:
     """An unfitted estimator from a method's word or class, its parameters judged at once; or a copy of an estimator.
 
-    `supplied` goes to methods that know such a parameter, where it is not None and nobody has set it: a seed, a
-    checkpoint or a progress bar is not something that every method has. An estimator keeps its own values, but for
-    where its checkpoint is and whether it shows progress.
+    `supplied` goes to methods that know such a parameter, where it is not None and `parameters` say nothing of it: a
+    seed, a checkpoint or a progress bar is not something that every method has.
     """
     if isinstance(method, ZeroShotClassifier):
         if parameters:
             raise BadInput("`parameters` belong to a method's name; set those of an estimator on it.")
-        beside = {name: supplied[name] for name in ("checkpoint", "verbose") if supplied.get(name)}
         copy: ZeroShotClassifier = clone(method)
-        copy.set_params(**{k: v for k, v in beside.items() if k in method.get_params()})
-        return copy
+        known = copy._get_param_names()
+        copy.set_params(**{k: v for k, v in supplied.items() if k in known and v is not None})
+        return judge(copy)
     if not isinstance(method, str | type):
         raise BadInput(
             f"`method` must be a method's word, its class or an instance, but is a {type(method).__name__}; a pipeline "

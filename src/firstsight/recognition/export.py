@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firstsight.errors import BadInput
-from firstsight.files import write_atomically
+from firstsight.files import scratch_folder, write_atomically
 from firstsight.models.onnx_export import export_onnx
 
 if TYPE_CHECKING:
@@ -33,8 +32,8 @@ def export_recognizer(
     facts = recognizer.backbone.encoder.facts  # checked: it is the model's own
     own = Backbone(recognizer.backbone.place)
     front = export_backbone(own)
-    with tempfile.TemporaryDirectory() as scratch:
-        model = Path(scratch) / "model.onnx"
+    with scratch_folder() as scratch:
+        model = scratch / "model.onnx"
         export_onnx(recognizer.model, model, confidence=confidence)
         made = _joined(front, model)
     processor = own.folder / "preprocessor_config.json"

@@ -24,10 +24,10 @@ def fit(
     *,
     out: str | Path | None = None,
     parameters: Mapping[str, Any] | None = None,
-    setting: str = "gzsl",
+    setting: str | None = None,
     confidence: bool = False,
     features: str | None = None,
-    random_state: int = 0,
+    random_state: int | None = None,
     checkpoint: str | Path | None = None,
     verbose: bool = False,
 ) -> Recognizer:
@@ -43,14 +43,15 @@ def fit(
         The folder to save the model in.
     parameters : mapping, optional
         The method's parameters, by name.
-    setting : {"gzsl", "zsl"}
-        What a transductive method's pool holds: all test rows, or those of unseen classes.
+    setting : {"gzsl", "zsl"}, optional
+        What a transductive method's pool holds: all test rows (the default), or those of unseen classes. An estimator
+        that is given keeps its own if this is left out.
     confidence : bool
         Also measure confidence and accuracy on held-out classes: three more fits, on fewer classes.
     features : str, optional
         The feature file of an xlsa17 folder that has several.
-    random_state : int
-        Everything random follows from it.
+    random_state : int, optional
+        Everything random follows from it; 0 if left out. An estimator that is given keeps its own then.
     checkpoint : str or Path, optional
         Where the state of a running fit is kept; beside `out` if that is given. A fit that is killed goes on
         where it was when the same call is made again, and ends with the same model.
@@ -63,8 +64,10 @@ def fit(
         The model, ready to answer.
     """
     with checkpointed(out, checkpoint) as place:
-        given = {"random_state": random_state, "setting": setting, "checkpoint": place, "verbose": verbose}
-        estimator = make_estimator(method, parameters, **given)
+        seed = seed_for(method, random_state)
+        estimator = make_estimator(
+            method, parameters, random_state=seed, setting=setting, checkpoint=place, verbose=verbose or None
+        )
         dataset = data if isinstance(data, ZeroShotDataset) else load_dataset(data, features)
         if place is not None and Path(place).exists():
             say(f"Going on from {place}, if it is of this very fit.")
@@ -75,9 +78,14 @@ def fit(
             say("Calibrating on held-out classes.")
             estimator.calibration_ = calibrate(estimator, dataset, checkpoint=place, verbose=verbose)
         forget_place(estimator)
-        seed = estimator.get_params().get("random_state", random_state)
+        seed = estimator.get_params().get("random_state", seed)
         provenance = Provenance.of(estimator, dataset, seed=seed, seconds=seconds)
         return finished(Recognizer(estimator, provenance), out)
+
+
+def seed_for(method: Method | None, random_state: int | None) -> int | None:
+    """The seed that a call names, else 0; None for an estimator, which keeps its own."""
+    return 0 if random_state is None and not isinstance(method, ZeroShotClassifier) else random_state
 
 
 @contextmanager

@@ -18,11 +18,11 @@ from firstsight.data.training_set import TrainingSet, check_described, make_trai
 from firstsight.encoders.attribute_tables import read_class_table
 from firstsight.encoders.backbone import DEFAULT
 from firstsight.encoders.embedding import embed
-from firstsight.encoders.folders import find_pictures
+from firstsight.encoders.folders import PictureFolder, survey_pictures
 from firstsight.errors import BadInput, UnknownName
 from firstsight.methods import Method, ZeroShotClassifier, find_method, make_estimator
 from firstsight.models import PictureCounts, Provenance
-from firstsight.recognition.fitting import checkpointed, finished, forget_place
+from firstsight.recognition.fitting import checkpointed, finished, forget_place, seed_for
 from firstsight.recognition.inputs import is_feature_file
 from firstsight.recognition.recognizer import Recognizer
 from firstsight.terminal import logger
@@ -45,7 +45,7 @@ def learn(
     unlabeled: str | Path | None = None,
     unseen: Sequence[str] | None = None,
     split: Table | Mapping[str, str] | None = None,
-    random_state: int = 0,
+    random_state: int | None = None,
     batch_size: int = 32,
     runtime: str = "auto",
     checkpoint: str | Path | None = None,
@@ -77,8 +77,8 @@ def learn(
         (`provenance.evaluation`).
     split : DataFrame, path or mapping, optional
         The same as a table: class, and split (seen or unseen).
-    random_state : int
-        Everything random follows from it.
+    random_state : int, optional
+        Everything random follows from it; 0 if left out. An estimator that is given keeps its own then.
     batch_size : int
         Pictures that the backbone looks at together.
     runtime : {"auto", "torch", "onnx"}
@@ -97,17 +97,17 @@ def learn(
     with checkpointed(out, checkpoint) as place:
         descriptions = classes if isinstance(classes, pd.DataFrame) else read_descriptions(classes)
         held = held_out_classes(descriptions, unseen, split)
-        _check_before_the_long_part(pictures, descriptions, held)
-        labelled = _features(pictures, **encoding, verbose=verbose)
+        labelled = _features(_checked(pictures, descriptions, held), **encoding, verbose=verbose)
         pool = None if unlabeled is None else embed(unlabeled, labelled=False, **encoding, verbose=verbose)
         tested = np.isin(labelled.labels or [], sorted(held))
         training = _training_set(pictures, labelled, ~tested, descriptions, pool)
-        estimator = _choose(method, parameters, training, random_state, place, verbose)
+        seed = seed_for(method, random_state)
+        estimator = _choose(method, parameters, training, seed, place, verbose)
         began = time.perf_counter()
         _fit(estimator, training)
-        _estimate(estimator, training, random_state, place, verbose)
+        _estimate(estimator, training, random_state or 0, place, verbose)
         forget_place(estimator)
-        seed = estimator.get_params().get("random_state", random_state)
+        seed = estimator.get_params().get("random_state", seed)
         facts: dict[str, Any] = {"seed": seed, "seconds": round(time.perf_counter() - began, 2)}
         facts["pictures"] = PictureCounts(
             labelled=len(training.train),
@@ -185,10 +185,14 @@ def _split_words(split: Table | Mapping[str, str]) -> dict[str, str]:
     return {str(name): str(word).strip().lower() for name, word in table["split"].items()}
 
 
-def _check_before_the_long_part(pictures: Any, descriptions: pd.DataFrame, held: set[str]) -> None:
+def _checked(
+    pictures: str | Path | FeatureFile, descriptions: pd.DataFrame, held: set[str]
+) -> str | Path | FeatureFile | PictureFolder:
+    """Pictures as they were given or, if it is a folder, what is in it: of described classes, before the long part."""
     if isinstance(pictures, FeatureFile) or is_feature_file(pictures):
-        return
-    labels = find_pictures(pictures)[1]
+        return pictures
+    found = survey_pictures(pictures)
+    labels = found.classes
     if labels is None:
         raise BadInput(f"{pictures} must have one sub-folder per class, but holds pictures directly; sort them first.")
     check_described(labels, descriptions)
@@ -197,15 +201,13 @@ def _check_before_the_long_part(pictures: Any, descriptions: pd.DataFrame, held:
             f"None of the unseen classes has pictures to test on ({sorted(held)[0]!r} for one); leave it out."
         )
     check_described([label for label in labels if label not in held], descriptions)
+    return found
 
 
-def _features(pictures: str | Path | FeatureFile, **encoding: Any) -> FeatureFile:
-    if isinstance(pictures, FeatureFile):
-        found = pictures
-    elif is_feature_file(pictures):
-        found = read_feature_file(pictures)
-    else:
+def _features(pictures: str | Path | FeatureFile | PictureFolder, **encoding: Any) -> FeatureFile:
+    if isinstance(pictures, PictureFolder):
         return embed(pictures, **encoding)
+    found = pictures if isinstance(pictures, FeatureFile) else read_feature_file(pictures)
     if found.labels is None:
         raise BadInput("The features say nothing about classes; learning needs the class of every row.")
     return found
@@ -228,7 +230,7 @@ def _choose(
     method: Method | None,
     parameters: Mapping[str, Any] | None,
     training: TrainingSet,
-    random_state: int,
+    random_state: int | None,
     checkpoint: str | None,
     verbose: bool,
 ) -> ZeroShotClassifier:
@@ -248,7 +250,8 @@ def _choose(
         method, parameters = "gfzsl", {"feature_scaling": "unit", **parameters}
     else:
         method = "deep-embedding"
-    given = {"random_state": random_state, "setting": "gzsl", "checkpoint": checkpoint, "verbose": verbose}
+    setting = None if isinstance(method, ZeroShotClassifier) else "gzsl"
+    given = {"random_state": random_state, "setting": setting, "checkpoint": checkpoint, "verbose": verbose or None}
     return make_estimator(method, parameters, **given)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,19 @@ def gather_choices(
                 if setting not in by_setting:
                     by_setting[setting] = by_setting[other]
     return found
+
+
+def untuned(choices: dict[str, Choices], methods: list[str], settings: Iterable[str]) -> list[str]:
+    """What tuning does not cover, in sentences: nobody should take defaults for a choice."""
+    lines = []
+    for dataset, found in choices.items():
+        if without := [method for method in methods if method not in found]:
+            lines.append(f"Not tuned on {dataset}, and run with their defaults: {', '.join(without)}.")
+        for setting in settings:
+            objectives = {m: found[m][setting]["tuned"]["objective"].split("+") for m in methods if m in found}
+            if other := [method for method, own in objectives.items() if setting not in own]:
+                lines.append(f"Tuned on {dataset} for the other setting than {setting} only: {', '.join(other)}.")
+    return lines
 
 
 def read_choice(file: Path) -> ChoiceFile:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +15,7 @@ from firstsight.evaluation import TITLES, fit_on
 from firstsight.execution.entries import Entry, entry_of, plain
 from firstsight.execution.plan import in_words
 from firstsight.execution.runner import worker_count
+from firstsight.execution.session import records_folder
 from firstsight.files import write_atomically
 from firstsight.methods import ZeroShotClassifier, judge
 from firstsight.records import Record
@@ -198,7 +197,7 @@ def tune(
     dataset = data if isinstance(data, ZeroShotDataset) else load_dataset(data)
     parts = dataset.validation_folds(folds)
     tell = progress if callable(progress) else (tell_fit if progress else _hear_nothing)
-    with _folder(out) as folder:
+    with records_folder(out) as folder:
         fits = Trials(folder, parts, searched, objectives, random_state, worker_count(processes), tell)
         if search == "grid":
             candidates = fits.score(grid_candidates(values))
@@ -259,12 +258,3 @@ def _objectives(objective: str) -> list[str]:
     if objective not in _SETTINGS:
         raise UnknownName("objective", str(objective), ("h", "t1", "both"))
     return list(_SETTINGS[objective])
-
-
-@contextmanager
-def _folder(out: str | Path | None) -> Iterator[Path]:
-    if out is not None:
-        yield Path(out)
-        return
-    with tempfile.TemporaryDirectory(prefix="firstsight-tune-") as scratch:
-        yield Path(scratch)

@@ -43,11 +43,23 @@ def test_what_others_put_there_or_have_changed_stays(tmp_path):
     assert _files(tmp_path) == {*NEW, "mine.txt", "tables/mine.csv", "tables/gone.csv"}
 
 
-def test_a_report_without_a_list_is_left_alone(tmp_path):
-    _write(tmp_path, OLD)
-    (tmp_path / NAME).unlink()
-    _write(tmp_path, NEW)
-    assert _files(tmp_path) == set(OLD)
+@pytest.mark.parametrize("name", ["index.html", "tables/both.csv"])
+def test_what_no_report_wrote_is_not_replaced(tmp_path, name):
+    (tmp_path / "tables").mkdir()
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(CannotWrite, match=r"is not as a report wrote it.*choose another --out"):
+        _write(tmp_path, NEW)
+    assert _files(tmp_path) == {name}
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_a_page_behind_a_link_is_not_replaced(tmp_path):
+    (tmp_path / "page.html").write_text("mine")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "index.html").symlink_to(tmp_path / "page.html")
+    with pytest.raises(CannotWrite, match="is not as a report wrote it"):
+        _write(tmp_path / "out", NEW)
+    assert (tmp_path / "page.html").read_text() == "mine"
 
 
 @pytest.mark.parametrize("name", ["../outside.txt", "tables/../../outside.txt", "{outside}", "notes/a.txt", "a.txt"])
@@ -79,11 +91,15 @@ def test_what_lies_behind_a_link_is_not_removed(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"a list of something else\n"])
-def test_a_damaged_list_removes_nothing(tmp_path, content):
+def test_a_report_whose_list_is_damaged_is_left_alone_until_the_same_one_is_written_again(tmp_path, content):
     _write(tmp_path, OLD)
     (tmp_path / NAME).write_bytes(content)
-    _write(tmp_path, NEW)
+    with pytest.raises(CannotWrite, match="is not as a report wrote it"):
+        _write(tmp_path, NEW)
     assert _files(tmp_path) == set(OLD)
+    _write(tmp_path, OLD)
+    _write(tmp_path, NEW)
+    assert _files(tmp_path) == set(NEW)
 
 
 def test_after_a_kill_the_next_report_knows_the_files_of_both(tmp_path):

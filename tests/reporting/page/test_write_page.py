@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -191,10 +192,22 @@ def test_bad_records_leave_an_older_report_as_it_was(synthetic, tmp_path):
     assert not (tmp_path / "tables").exists()
 
 
+def test_somebody_elses_page_is_refused_before_anything_is_drawn(synthetic, tmp_path):
+    place = synthetic.write(tmp_path / "records", [synthetic.record()])
+    (tmp_path / "index.html").write_text("my home page")
+    with pytest.raises(CannotWrite, match=r"index.html is not as a report wrote it"):
+        write_report(place, tmp_path, lambda done, of: pytest.fail("drawn"))
+    assert (tmp_path / "index.html").read_text() == "my home page"
+
+
 def test_a_damaged_map_is_refused_before_the_folder_is_made(synthetic, tmp_path):
     place = synthetic.write(tmp_path / "records", [synthetic.record()])
-    (synthetic.write_map(place) / "maps" / "CUB.npz").write_bytes(b"PK half of a map")
+    path = synthetic.write_map(place) / "maps" / "CUB.npz"
+    path.write_bytes(b"PK half of a map")
     with pytest.raises(UnreadableFile, match="is not a map"):
+        write_report(place, tmp_path / "out")
+    np.savez_compressed(path, visual_all_points=np.zeros((10**7, 2)))
+    with pytest.raises(UnreadableFile, match=r"is not a map.*`visual_all_points` .* claims 160,000,000 bytes"):
         write_report(place, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

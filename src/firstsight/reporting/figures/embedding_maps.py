@@ -11,6 +11,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
+from firstsight.data.array_files import read_arrays
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.reporting.figures.figure_style import COLOURS, INK, MANY_COLOURS, PAPER, Picture, frame, short, slug
 
@@ -23,11 +24,12 @@ MOST_NAMED = len(MANY_COLOURS)  # classes in a legend
 
 def read_map(path: Path) -> Arrays:
     """The arrays of one map file, checked so far that they can be drawn."""
+    keys = ["dataset", "split", *(f"{which}_{part}" for which in WHICH for part in ("labels", "names", "seen"))]
+    keys += [f"{space}_{which}_{part}" for space in SPACES for which in WHICH for part in ("points", "classes")]
     try:
-        with np.load(path, allow_pickle=False) as file:
-            found = {name: file[name] for name in file.files}
-    except Exception as error:  # NumPy, zipfile and zlib each have exceptions of their own for a damaged file
-        raise UnreadableFile(f"{path} is not a map of `firstsight benchmark` ({error}); remove it.") from None
+        found = read_arrays(path, keys)
+    except UnreadableFile as error:
+        raise UnreadableFile(f"{path} is not a map of `firstsight benchmark`; remove it. {error}") from None
     for space in SPACES:
         for which in WHICH:
             if f"{space}_{which}_points" in found and not _fits(found, space, which):

@@ -1,12 +1,14 @@
 """Which files of a folder a report wrote, so that the next one can remove those that it no longer has.
 
 The list is the file `.firstsight-report` in the folder, with lines such as `sha256sum` writes. Only what it names, and
-what still has the content that was written, is ever removed: a file that someone has changed or put there stays.
+what still has the content that was written, is ever removed or replaced: a file that someone has changed or put there
+stays.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,6 +30,8 @@ def replacing(folder: Path, contents: Mapping[str, str | bytes]) -> Iterator[Non
     The list names old and new files until all are in place, so that after a kill the next report knows of both.
     """
     old, new = _read(folder), {(_digest(content), name) for name, content in contents.items()}
+    for name in contents:
+        _refuse_to_lose(folder, name, old | new)
     _write(folder, old | new)
     yield
     kept = {name.lower() for name in contents}  # some file systems do not tell A from a
@@ -35,6 +39,19 @@ def replacing(folder: Path, contents: Mapping[str, str | bytes]) -> Iterator[Non
         if name.lower() not in kept and _is_ours(folder, name, digest):
             _remove(folder / name)
     _write(folder, new)
+
+
+def refuse_foreign_page(folder: Path) -> None:
+    """Find out before the drawing begins that the folder holds somebody else's page."""
+    _refuse_to_lose(folder, "index.html", _read(folder))
+
+
+def _refuse_to_lose(folder: Path, name: str, written: Written) -> None:
+    known = [digest for digest, other in written if other == name]
+    if os.path.lexists(folder / name) and not any(_is_ours(folder, name, digest) for digest in known):
+        raise CannotWrite(
+            f"{folder / name} is not as a report wrote it, and would be lost; choose another --out, or move it away."
+        )
 
 
 def _remove(path: Path) -> None:

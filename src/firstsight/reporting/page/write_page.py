@@ -17,7 +17,7 @@ from firstsight.files import write_atomically
 from firstsight.reporting.figures.embedding_maps import read_maps
 from firstsight.reporting.figures.figure_style import NARROW, WIDE, Picture, png_of, svg_of
 from firstsight.reporting.page.page_sections import Section, all_sections, headlines
-from firstsight.reporting.page.report_manifest import replacing
+from firstsight.reporting.page.report_manifest import refuse_foreign_page, replacing
 from firstsight.reporting.recorded_results import Results, read_results
 from firstsight.reporting.tables.accuracy_tables import chosen_note, mark_notes
 from firstsight.reporting.tables.table import Table
@@ -57,6 +57,7 @@ def report(records: str | Path, out: str | Path, show: Show = lambda done, of: N
     results, out = read_results(records), Path(out)
     maps = read_maps(results.folder, results.splits)
     _check_writable(out)
+    refuse_foreign_page(out)
     sections = [_with_notes(section, results) for section in all_sections(results, maps)]
     blocks = [block for section in sections for block in section.blocks]
     contents: Files = {}
