@@ -18,6 +18,7 @@ from firstsight.errors import UnreadableFile
 from firstsight.evaluation import fit_on
 from firstsight.methods import ESZSL
 from firstsight.models import load, save
+from firstsight.recognition import Recognizer
 
 BACKBONE = {"name": "tiny", "fingerprint": "f00d" * 8, "dim": 16}
 
@@ -183,6 +184,15 @@ def test_pictures_are_named_by_their_files(cli, model, pictures, small, tmp_path
     assert [line["file"] for line in _table((tmp_path / "a.csv").read_text())] == [e["file"] for e in entries]
     one = _table(cli("predict", model, pictures / "2.png", pictures / "0.png").out)
     assert [line["class"] for line in one] == [expected[2], expected[0]]
+
+
+def test_a_page_to_look_at_is_the_call_and_nothing_goes_to_the_screen(cli, model, pictures, tmp_path):
+    done = cli("predict", model, pictures, "--html", tmp_path / "a.html")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    Recognizer.load(model)(pictures, why=True).to_html(tmp_path / "b.html", "Answers of model")
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+    done = cli("predict", model, pictures, "--html", tmp_path / "a.html", "--json", tmp_path / "a.json", "--top", 2)
+    assert {len(entry["top"]) for entry in json.loads((tmp_path / "a.json").read_text())} == {2}
 
 
 def test_a_picture_that_cannot_be_read_is_told_and_the_others_are_named(cli, model, pictures):

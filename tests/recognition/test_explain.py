@@ -61,3 +61,4 @@ def test_an_attribute_that_both_classes_share_has_no_say_and_the_sides_are_told_
     terms = (x @ model.weights_)[[2, 3]] * [1, -1]
     sides = {f"trait {m}": "for" if term > 0 else "against" for m, term in zip((2, 3), terms, strict=True)}
     assert {one["attribute"]: side for side in told for one in told[side]} == sides
+    assert {one["attribute"]: one["more"] for side in told for one in told[side]} == {"trait 2": True, "trait 3": False}

@@ -25,9 +25,15 @@ Inputs = Annotated[
 Classes = Annotated[
     str, typer.Option(help="all, seen, unseen, names with commas between them, or a table of new classes (.csv).")
 ]
-Top = Annotated[int, typer.Option(min=1, help="How many classes to rank per row.")]
+Top = Annotated[
+    int | None, typer.Option(min=1, show_default="1; 5 on a page", help="How many classes to rank per row.")
+]
 Csv = Annotated[Path | None, typer.Option(help="Write row (or file) and class here instead of to the screen.")]
 Json = Annotated[Path | None, typer.Option(help="Write ranked classes with confidence and score here.")]
+Html = Annotated[
+    Path | None,
+    typer.Option(help="Write one page to look at: pictures, ranked classes, reasons; it needs no other file."),
+]
 NoneOfThese = Annotated[
     bool, typer.Option("--none-of-these", help="Answer so where no candidate fits; needs a calibrated model.")
 ]
@@ -54,9 +60,10 @@ def predict(
     model: Annotated[Path, typer.Argument(help="A model folder.")],
     inputs: Inputs,
     classes: Classes = "all",
-    top: Top = 1,
+    top: Top = None,
     csv: Csv = None,
     json: Json = None,
+    html: Html = None,
     none_of_these: NoneOfThese = False,
     reject_share: RejectShare = 0.05,
     accept_all: AcceptAll = False,
@@ -78,15 +85,17 @@ def predict(
     with _bars() as show:
         answers = recognise(
             inputs,
-            top,
+            top or (5 if html is not None else 1),
             classes=_candidates(classes),
             reject_share=reject_share if none_of_these else None,
             reject_far=not accept_all,
             shift_seen=shift_seen,
-            why=why,
+            why=why or html is not None,
             progress=show,
         )
-    _write(answers, csv, json, ranked=top > 1)
+    if html is not None:
+        answers.to_html(html, f"Answers of {model.resolve().name}")
+    _write(answers, csv, json, ranked=(top or 1) > 1, on_screen=html is None)
     _tell_far(answers, accept_all)
     if (score := answers.score()) is not None:
         say(str(score))
@@ -118,7 +127,7 @@ def _bars() -> Iterator[Callable[[int, int], None]]:
         yield show
 
 
-def _write(answers: Answers, csv: Path | None, json: Path | None, ranked: bool) -> None:
+def _write(answers: Answers, csv: Path | None, json: Path | None, ranked: bool, on_screen: bool) -> None:
     from firstsight.cli.options import write_json
     from firstsight.encoders.embedding import tell_skipped
     from firstsight.files import write_atomically
@@ -134,7 +143,7 @@ def _write(answers: Answers, csv: Path | None, json: Path | None, ranked: bool) 
     text = _as_csv(answers, ranked and json is None)
     if csv is not None:
         write_atomically(csv, text)
-    elif json is None:
+    elif json is None and on_screen:
         write_out(text)
 
 

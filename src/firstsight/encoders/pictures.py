@@ -203,7 +203,7 @@ class PictureEncoder:
             return _Picture(pixels=source.pixels)
         if isinstance(source, Path):
             try:
-                content = _content(source)
+                content = read_content(source)
             except (OSError, ValueError) as error:
                 return _Picture(reason=f"cannot be opened ({getattr(error, 'strerror', None) or error})")
             key = hashlib.sha256(content).digest()
@@ -314,7 +314,8 @@ def _name(place: int, source: Path | InMemory | Prepared, root: str | Path | Non
     return name_as_text(source if root is None else source.relative_to(root).as_posix())
 
 
-def _content(path: Path) -> bytes:
+def read_content(path: Path) -> bytes:
+    """A file as it is; OSError or ValueError where it is no regular file, or larger than any picture."""
     with open(open_regular(path), "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size > FILE_LIMIT:

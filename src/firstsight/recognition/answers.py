@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,10 +61,12 @@ class Answers:
     names: Sequence[str | int] = ()  # what the rows are called: paths, or numbers
     truth: Sequence[str | None] | None = None  # the rows' classes where they are known
     candidates: np.ndarray = field(default_factory=lambda: np.array([]))  # what there was to choose from
+    seen: np.ndarray = field(default_factory=lambda: np.array([], dtype=bool))  # whether training had rows of them
     skipped: Sequence[tuple[str, str]] = ()  # pictures that could not be read, and why
     key: str = "row"  # what a name is: "row" of features, or "file"
     distance: np.ndarray | None = None  # (n,) the share of known rows that are nearer to what training has seen
     far: np.ndarray | None = None  # (n,) whether the row looks like nothing that training has seen
+    pictures: Sequence[Any] = ()  # what was looked at: paths, or pictures in memory; nothing for rows of features
 
     def __len__(self) -> int:
         return len(self.classes)
@@ -74,9 +77,10 @@ class Answers:
         truth: Sequence[str | None] | None = None,
         skipped: Sequence[tuple[str, str]] = (),
         key: str = "row",
+        pictures: Sequence[Any] = (),
     ) -> Answers:
         """The same answers, with what their rows are called and what is known of them."""
-        return replace(self, names=names, truth=truth, skipped=skipped, key=key)
+        return replace(self, names=names, truth=truth, skipped=skipped, key=key, pictures=pictures)
 
     @property
     def best(self) -> list[Any]:
@@ -120,7 +124,14 @@ class Answers:
 
     def as_json(self) -> list[dict[str, Any]]:
         """One entry per row: file, class, confidence, top (and row, rejected, distance, why, where there are such)."""
-        return [self._entry(row) for row in range(len(self))]
+        seen = dict(zip(self.candidates.tolist(), self.seen.tolist(), strict=True))
+        return [self._entry(row, seen) for row in range(len(self))]
+
+    def to_html(self, path: str | Path, title: str = "Answers") -> None:
+        """Write one page that needs nothing else: pictures, classes with confidence, reasons; to sort and to filter."""
+        from firstsight.recognition.answers_page import write_answers_page
+
+        write_answers_page(self, path, title)
 
     def _confidence_of_best(self) -> list[float | None]:
         assert self.confidence is not None
@@ -128,11 +139,11 @@ class Answers:
         gone = np.zeros(len(self), dtype=bool) if self.rejected is None else self.rejected
         return [None if none else one for one, none in zip(sure, gone, strict=True)]
 
-    def _entry(self, row: int) -> dict[str, Any]:
+    def _entry(self, row: int, seen: dict[Any, bool]) -> dict[str, Any]:
         labels, scores = self.classes[row].tolist(), self.scores[row].tolist()
         sure = [None] * len(labels) if self.confidence is None else self.confidence[row].tolist()
         top = [
-            {"class": label, "confidence": one, "score": score}
+            {"class": label, "seen": seen[label], "confidence": one, "score": score}
             for label, one, score in zip(labels, sure, scores, strict=True)
         ]
         name = self.names[row]
@@ -187,7 +198,7 @@ def answer(
     best = np.argsort(-scores, axis=1, kind="stable")[:, :top]
     reasons = _reasons(model, X, scores, labels, A, progress) if why else None
     ranked = labels[best], np.take_along_axis(scores, best, axis=1)
-    found = Answers(*ranked, None, None, reasons, names=range(len(X)), candidates=labels)
+    found = Answers(*ranked, None, None, reasons, names=range(len(X)), candidates=labels, seen=seen)
     if calibration is None:
         return found
     confidence = calibration.confidence(model, X, scores, seen, shift_seen)

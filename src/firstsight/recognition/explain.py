@@ -33,20 +33,21 @@ class Why:
 
     contributions: np.ndarray
     lead: float
+    more: np.ndarray  # (a,) whether the winner has more of the attribute than the runner-up
 
     @property
     def rest(self) -> float:
         """What of the lead the attributes do not account for."""
         return self.lead - float(self.contributions.sum())
 
-    def speaking(self, names: list[str], count: int = 3) -> dict[str, list[dict[str, str | float]]]:
-        """The `count` attributes that speak most for the winner, and most against it."""
+    def speaking(self, names: list[str], count: int = 3) -> dict[str, list[dict[str, str | float | bool]]]:
+        """The `count` attributes that speak most for the winner, and most against it; what it lacks may speak, too."""
         order = np.argsort(-self.contributions, kind="stable")
         ends = {"for": order[:count], "against": order[::-1][:count]}
         sign = {"for": 1, "against": -1}
         return {
             end: [
-                {"attribute": names[m], "contribution": float(self.contributions[m])}
+                {"attribute": names[m], "contribution": float(self.contributions[m]), "more": bool(self.more[m])}
                 for m in places
                 if sign[end] * self.contributions[m] > 0
             ]
@@ -79,4 +80,4 @@ def explain(
         scores = plain.decision_function(x[None], classes=table)[0].astype(np.float64)
         scores = scores.reshape(steps, 2, len(differ))
         contributions[differ] = (scores[:, 0] - scores[:, 1]).sum(axis=0)
-    return Why(contributions, float(lead))
+    return Why(contributions, float(lead), delta > 0)

@@ -30,6 +30,7 @@ class Rows:
     truth: list[str | None] | None = None
     skipped: list[tuple[str, str]] = field(default_factory=list)
     key: str = "row"  # what a name is: "row" or "file"
+    pictures: list[Any] = field(default_factory=list)  # what was read: paths, or pictures in memory
 
 
 def is_feature_file(given: Any) -> bool:
@@ -115,5 +116,6 @@ def read_pictures(given: Iterable[Any], encode: Encode, progress: Show | None = 
     if not places:
         name, why = skipped[0] if skipped else ("", "none was given")
         raise BadInput(f"None of the {len(pictures)} pictures could be read (for {name}: {why}); check them.")
-    known = [truth[place] for place in places]
-    return Rows(features, [names[place] for place in places], known if any(known) else None, skipped, key="file")
+    known, looked_at = [truth[place] for place in places], [pictures[place] for place in places]
+    own = [names[place] for place in places]
+    return Rows(features, own, known if any(known) else None, skipped, key="file", pictures=looked_at)

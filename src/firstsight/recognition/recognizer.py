@@ -137,7 +137,7 @@ class Recognizer:
             why=why,
             progress=progress,
         )
-        return found.about(rows.names, rows.truth, rows.skipped, rows.key)
+        return found.about(rows.names, rows.truth, rows.skipped, rows.key, rows.pictures)
 
     def score(self, inputs: Any, y: Sequence[Any] | None = None, *, classes: Candidates = None) -> Score:
         """Count how often it is right, and what it takes for what.
@@ -163,7 +163,7 @@ class Recognizer:
             left_out = f" ({counted(len(answers.skipped), 'picture')} could not be read)" if answers.skipped else ""
             raise BadInput(f"`y` must name the class of each of the {len(answers)} rows{left_out}, but has {len(y)}.")
         if y is not None:
-            answers = answers.about(answers.names, [str(one) for one in y], answers.skipped, answers.key)
+            answers = answers.about(answers.names, [str(one) for one in y])
         found = answers.score()
         if found is None:
             raise BadInput(

@@ -36,6 +36,7 @@ class Speaks(Wire):
 
     attribute: str
     contribution: float
+    more: bool = Field(description="whether the answer has more of it than the runner-up, or less")
 
 
 class Reasons(Wire):

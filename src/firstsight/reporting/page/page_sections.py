@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from firstsight.reporting.figures.class_charts import class_chart, confusion_chart
 from firstsight.reporting.figures.embedding_maps import Maps, map_picture
@@ -80,21 +81,28 @@ def _network(results: Results) -> Picture | None:
     return network_drawing(joint=sizes.pop() if len(sizes) == 1 else None) if own else None
 
 
-def headlines(results: Results) -> list[str]:
-    """The leaders of each data set, as sentences."""
-    found = []
-    for dataset in results.datasets:
-        words = [words for metric in ("t1", "h") if (words := _leader(results, dataset, metric))]
-        if words:
-            found.append(f"{dataset}: {'; '.join(words)}")
-    return found
+class Leader(NamedTuple):
+    """Who is best in one figure of one data set."""
+
+    metric: str
+    value: str
+    by: str
+
+    def __str__(self) -> str:
+        return f"{self.metric} {self.value} by {self.by}"
 
 
-def _leader(results: Results, dataset: str, metric: str) -> str:
+def headlines(results: Results) -> dict[str, list[Leader]]:
+    """The leaders of each data set."""
+    found = {d: [one for metric in ("t1", "h") if (one := _leader(results, d, metric))] for d in results.datasets}
+    return {dataset: leaders for dataset, leaders in found.items() if leaders}
+
+
+def _leader(results: Results, dataset: str, metric: str) -> Leader | None:
     means = {m: v for m in results.methods if (v := results.mean_of(dataset, m, metric)) is not None}
     ranked = [m for m in results.ranked() if m in means]
     if not ranked:
-        return ""
+        return None
     best = max(round(means[m], 1) for m in ranked)
     first, *others = (m for m in ranked if round(means[m], 1) == best)  # equal as printed
     names = [results.label(m) for m in (first, *others)]
@@ -103,7 +111,7 @@ def _leader(results: Results, dataset: str, metric: str) -> str:
     beside = f", paper {paper.value:.1f}" if paper else ""
     above = [f"{results.label(m)} {means[m]:.1f}" for m in means if m not in ranked and round(means[m], 1) > best]
     beside += f" (told more and not ranked: {', '.join(above)})" if above else ""
-    return f"{TITLES[metric]} {best:.1f} by {by}{beside}"
+    return Leader(TITLES[metric], f"{best:.1f}", by + beside)
 
 
 def _section(

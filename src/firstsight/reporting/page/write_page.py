@@ -16,7 +16,8 @@ from firstsight.errors import CannotWrite
 from firstsight.files import write_atomically
 from firstsight.reporting.figures.embedding_maps import read_maps
 from firstsight.reporting.figures.figure_style import NARROW, WIDE, Picture, png_of, svg_of
-from firstsight.reporting.page.page_sections import Section, all_sections, headlines
+from firstsight.page_parts import read_style
+from firstsight.reporting.page.page_sections import Leader, Section, all_sections, headlines
 from firstsight.reporting.page.report_manifest import refuse_foreign_page, replacing
 from firstsight.reporting.recorded_results import Results, read_results
 from firstsight.reporting.tables.accuracy_tables import chosen_note, mark_notes
@@ -132,14 +133,22 @@ def _page(results: Results, sections: list[Section], shown: dict[int, str]) -> s
     links = "".join(f'<a href="{escape(to)}">{escape(words)}</a> ' for words, to in settings.links.items())
     return template.substitute(
         title=escape(settings.title),
-        style=re.sub(r"/\*.*?\*/", "", own.joinpath("page.css").read_text(encoding="utf-8")),
+        style=read_style("tokens.css") + re.sub(r"/\*.*?\*/", "", own.joinpath("page.css").read_text(encoding="utf-8")),
         about=f'<p class="about">{html_sentence(settings.about)} {links}</p>' if settings.about or links else "",
         counts=", ".join(f"{n:,} {word}{'' if n == 1 else 's'}" for n, word in counts),
         marks=escape(" ".join([*mark_notes(results, results.methods)[1:], chosen_note(results)])),
-        headlines="".join(f"<li>{escape(line)}</li>" for line in headlines(results)),
+        headlines="".join(_headline(dataset, leaders) for dataset, leaders in headlines(results).items()),
         contents="".join(f'<li><a href="#{s.name}">{escape(s.title)}</a></li>' for s in there),
         sections="".join(_section(section, shown) for section in there) + _missing(missing),
     )
+
+
+def _headline(dataset: str, leaders: list[Leader]) -> str:
+    """A card: the data set, and each figure large beside who has it."""
+    lines = "".join(
+        f"<p><b>{one.value}</b><span><strong>{one.metric}</strong> by {escape(one.by)}</span></p>" for one in leaders
+    )
+    return f"<li><h2>{escape(dataset)}</h2>{lines}</li>"
 
 
 def _section(section: Section, shown: dict[int, str]) -> str:

@@ -48,7 +48,8 @@ def html_table(table: Table) -> str:
 
 def html_notes(notes: Iterable[str]) -> str:
     """Sentences beneath a table or figure; what stands between backticks is code."""
-    return "".join(f'<p class="note">{html_sentence(note)}</p>' for note in notes)
+    said = "".join(f'<p class="note">{html_sentence(note)}</p>' for note in notes)
+    return f'<div class="notes">{said}</div>' if said else ""
 
 
 def html_sentence(text: str) -> str:

@@ -1,0 +1,197 @@
+// Pictures in; ranked classes, confidence and reasons out.
+import { AnswerGrid } from "./parts/answer_cards.js";
+import { counted, el } from "./parts/elements.js";
+import { drawingPad } from "./drawing.js";
+import { getBlob, getJson, patiently, postForm } from "./server.js";
+
+const AT_ONCE = 16; // pictures per request: the first answers are there while the last ones wait
+const SAMPLES = 18;
+
+export function make(root, app) {
+  return new Recognise(root, app);
+}
+
+class Recognise {
+  constructor(root, app) {
+    Object.assign(this, { app, pictures: [], revision: app.revision, run: 0, seed: 0 });
+    const { can } = app.model;
+    this.results = el("div", { class: "results" });
+    this.progress = el("p", { class: "progress", role: "status" });
+    root.replaceChildren(
+      el("h1", {}, "What is in a picture?"),
+      can.pictures ? "" : el("p", { class: "hint" }, "This model was fitted on features, not on pictures: give it rows of features from the command line, or look at its map and its figures."),
+      el("div", { class: "two-columns", hidden: !can.pictures },
+        el("div", { class: "side" }, this.dropZone(), can.draw ? drawingPad((file) => this.recognise([{ file }])) : null, can.samples ? this.samples() : null, this.options()),
+        el("div", { class: "main" }, this.progress, this.results)),
+    );
+    this.grid = new AnswerGrid(this.results, { extra: (entry) => this.extras(entry) });
+    this.empty = el("p", { class: "empty" }, can.draw ? "Draw a letter, drop a picture, or take a sample." : "Drop a picture, paste one, or choose some.");
+    this.results.prepend(this.empty);
+    if (can.pictures) this.listen();
+  }
+
+  async open() {
+    if (this.revision !== this.app.revision && this.pictures.length) await this.recognise(this.pictures); // classes have changed: see who wins now
+  }
+
+  // Ways in ----------------------------------------------------------------------------------------------------------
+
+  dropZone() {
+    const input = el("input", { type: "file", multiple: true, accept: "image/*,.heic,.tif,.tiff,.jp2", onchange: () => { this.take(input.files); input.value = ""; } });
+    this.zone = el("label", { class: "drop" }, input, el("span", { class: "drop-big" }, "Choose pictures"), el("span", {}, "or drop them anywhere, or paste one"));
+    return this.zone;
+  }
+
+  listen() {
+    const active = () => !document.getElementById("recognise").hidden;
+    window.addEventListener("dragover", (event) => { if (active()) { event.preventDefault(); this.zone.classList.add("over"); } });
+    window.addEventListener("dragleave", (event) => { if (!event.relatedTarget) this.zone.classList.remove("over"); });
+    window.addEventListener("drop", (event) => {
+      if (!active()) return;
+      event.preventDefault();
+      this.zone.classList.remove("over");
+      this.take(event.dataTransfer.files);
+    });
+    window.addEventListener("paste", (event) => { if (active() && event.clipboardData.files.length) this.take(event.clipboardData.files); });
+  }
+
+  take(files) {
+    if (files.length) this.recognise([...files].map((file) => ({ file })));
+  }
+
+  samples() {
+    this.strip = el("div", { class: "samples" });
+    const others = el("button", { type: "button", class: "quiet", onclick: () => { this.seed += 1; this.loadSamples(); } }, "Others");
+    const all = el("button", { type: "button", class: "quiet", onclick: () => this.app.doing(() => this.recogniseSamples(this.shown)) }, "Recognise all");
+    this.loadSamples();
+    return el("div", { class: "panel" }, el("div", { class: "panel-head" }, el("h2", {}, "Samples"), others, all), this.strip);
+  }
+
+  loadSamples() {
+    return this.app.doing(async () => {
+      this.shown = (await getJson(`/api/samples?limit=${SAMPLES}&seed=${this.seed}`)).samples;
+      this.strip.replaceChildren(...this.shown.map((sample) =>
+        el("button", { type: "button", class: sample.known ? "" : "unknown", title: sample.known ? sample.class : `${sample.class}: not among the model's classes yet`, "aria-label": `Recognise a sample of ${sample.class}`, onclick: () => this.app.doing(() => this.recogniseSamples([sample])) },
+          el("img", { src: sample.url, alt: "", loading: "lazy" }))));
+    });
+  }
+
+  async recogniseSamples(samples) {
+    const pictures = await Promise.all(samples.map(async (sample) => {
+      const blob = await getBlob(sample.url);
+      return { file: new File([blob], `sample ${sample.id}.png`, { type: blob.type }), sample };
+    }));
+    await this.recognise(pictures);
+  }
+
+  options() {
+    const { calibrated } = this.app.model;
+    this.choice = { classes: "all", accept_all: false, none_of_these: false, shift_seen: false };
+    const again = () => { if (this.pictures.length) this.recognise(this.pictures); };
+    const select = el("select", { onchange: () => { this.choice.classes = select.value; again(); } },
+      [["all", "all classes"], ["seen", "seen ones only"], ["unseen", "unseen ones only"]].map(([value, words]) => el("option", { value }, words)));
+    const box = (key, words) => {
+      const made = el("input", { type: "checkbox", onchange: () => { this.choice[key] = made.checked; again(); } });
+      return el("label", { class: "check" }, made, el("span", {}, words));
+    };
+    return el("details", { class: "panel" }, el("summary", {}, "Options"),
+      el("label", { class: "control" }, el("span", {}, "Choose among"), select),
+      calibrated
+        ? [box("accept_all", "Name everything, even what looks like nothing the model has seen"), box("none_of_these", "Say “none of these” where no class fits well"), box("shift_seen", "Hold seen classes back by the measured constant")]
+        : null);
+  }
+
+  // Answers ----------------------------------------------------------------------------------------------------------
+
+  recognise(pictures) {
+    const run = (this.run += 1); // whoever asks later wins
+    const { limits } = this.app.model;
+    return this.app.doing(async () => {
+      this.app.quiet();
+      for (const { file } of pictures) {
+        if (file.size > limits.upload_bytes) throw new Error(`${file.name} has ${Math.ceil(file.size / 2 ** 20)} MB; a picture may have ${Math.floor(limits.upload_bytes / 2 ** 20)} MB.`);
+      }
+      this.pictures = pictures;
+      this.revision = this.app.revision;
+      this.results.classList.add("waiting");
+      try {
+        const entries = await this.inTurns(pictures, run);
+        if (run === this.run && entries.length === 1 && entries[0].error) throw new Error(`${entries[0].file} is ${entries[0].error}.`);
+      } finally {
+        if (run === this.run) {
+          this.progress.textContent = "";
+          this.results.classList.remove("waiting");
+        }
+      }
+    });
+  }
+
+  async inTurns(pictures, run) {
+    const entries = [];
+    for (const batch of batches(pictures, this.app.model.limits)) {
+      if (run !== this.run) return entries;
+      if (batch.length < pictures.length) this.progress.textContent = `${entries.length} of ${counted(pictures.length, "picture")} …`;
+      const form = new FormData();
+      for (const { file } of batch) form.append("pictures", file, file.name);
+      for (const [key, value] of Object.entries(this.choice)) form.append(key, String(value));
+      const found = await patiently(() => postForm("/api/predict", form)).catch((error) => {
+        if (error.status !== 422 || pictures.length === 1) throw error;
+        return { answers: batch.map(({ file }) => ({ file: file.name, class: null, confidence: null, top: [], why: null, error: error.message })) }; // none of these can be read; others may be
+      });
+      if (run !== this.run) return entries;
+      entries.push(...found.answers.map((entry, place) => this.entryOf(entry, batch[place])));
+      this.show(entries);
+    }
+    return entries;
+  }
+
+  entryOf(entry, picture) {
+    picture.url ??= URL.createObjectURL(picture.file);
+    return { ...entry, picture: entry.error ? null : picture.url, truth: picture.sample?.class ?? null, source: picture };
+  }
+
+  show(entries) {
+    this.empty.remove();
+    this.results.classList.toggle("single", entries.length === 1);
+    this.grid.set(entries.map((entry) => ({ ...entry })));
+    for (const picture of this.results.querySelectorAll(".answer-picture img")) picture.addEventListener("error", () => picture.parentElement.remove()); // a format that browsers do not show
+  }
+
+  // What a person can do with an answer: keep the picture with its class, or teach a class that is missing.
+  extras(entry) {
+    const { source } = entry;
+    const made = [];
+    if (source?.sample && !source.sample.known && entry.truth !== entry.class) {
+      made.push(el("button", { type: "button", class: "primary", onclick: () => { this.app.toTeach = source.sample.class; this.app.show("teach"); } }, `Teach “${source.sample.class}”`));
+    }
+    if (this.app.model.can.keep && entry.top.length) made.push(this.keeping(entry));
+    return made;
+  }
+
+  keeping(entry) {
+    const select = el("select", { "aria-label": "The class to keep the picture under" }, entry.top.map((one) => el("option", {}, one.class)));
+    const button = el("button", { type: "button", onclick: () => this.app.doing(async () => {
+      const form = new FormData();
+      form.append("picture", entry.source.file, entry.source.file.name);
+      form.append("class", select.value);
+      const kept = await postForm("/api/confirm", form);
+      button.disabled = true;
+      button.textContent = "Kept";
+      this.app.notice(`Kept as ${kept.class} for the next \`firstsight learn\`: ${counted(kept.pictures, "picture")} so far.`);
+    }) }, "Keep");
+    return el("div", { class: "keep" }, el("span", {}, "It is"), select, button);
+  }
+}
+
+function* batches(pictures, limits) {
+  let batch = [], bytes = 0;
+  for (const picture of pictures) {
+    if (batch.length && (batch.length >= Math.min(AT_ONCE, limits.pictures) || bytes + picture.file.size > limits.request_bytes * 0.9)) {
+      yield batch;
+      [batch, bytes] = [[], 0];
+    }
+    batch.push(picture);
+    bytes += picture.file.size;
+  }
+  yield batch;
+}
