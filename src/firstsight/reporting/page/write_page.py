@@ -14,9 +14,9 @@ from string import Template
 
 from firstsight.errors import CannotWrite
 from firstsight.files import write_atomically
+from firstsight.page_parts import read_style
 from firstsight.reporting.figures.embedding_maps import read_maps
 from firstsight.reporting.figures.figure_style import NARROW, WIDE, Picture, png_of, svg_of
-from firstsight.page_parts import read_style
 from firstsight.reporting.page.page_sections import Leader, Section, all_sections, headlines
 from firstsight.reporting.page.report_manifest import refuse_foreign_page, replacing
 from firstsight.reporting.recorded_results import Results, read_results
