@@ -305,8 +305,9 @@ class JudgesNoParameter(Honest):
 
 
 class TakesAttributesByPosition(Honest):
-    def _in_fitted_order(self, table):
-        return table
+    def _candidates(self, classes):
+        named = isinstance(classes, pd.DataFrame)
+        return super()._candidates(classes.set_axis(range(classes.shape[1]), axis="columns") if named else classes)
 
 
 class ForgetsTheNamesOfAttributes(Honest):

@@ -2,7 +2,8 @@
 
 `scipy.io.loadmat` returns a stored double matrix as doubles, three times the float32 size after the conversion, and a
 damaged file can end the process inside it. `matfile_v5` reads these files in plain Python, block by block, so that the
-float32 result is the only large array and damage is an exception.
+float32 result is the only large array and damage is an exception. v7.3 files are HDF5, for which there is one library,
+in C: another process runs it (`hdf5_process`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from types import ModuleType
 
 import numpy as np
 
-from firstsight.data import matfile_hdf5, matfile_v5
+from firstsight.data import hdf5_process, matfile_hdf5, matfile_v5
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.files import require_file
 
@@ -25,7 +26,7 @@ def read_matrix(path: str | Path, name: str) -> np.ndarray:
     MATLAB writes column after column, so the transposed matrix is the file's bytes in their order.
     """
     path = Path(path)
-    with _one_sentence(path):
+    with one_sentence(path):
         found: np.ndarray | None = _layout(path).read_matrix(path, name)
     if found is None:
         raise BadInput(f"{path} has no variable {name!r}; check that this is the right file.")
@@ -35,7 +36,7 @@ def read_matrix(path: str | Path, name: str) -> np.ndarray:
 def variable_shapes(path: str | Path) -> dict[str, tuple[int, ...]]:
     """Name and MATLAB shape of every variable, without reading any of them."""
     path = Path(path)
-    with _one_sentence(path):
+    with one_sentence(path):
         shapes: dict[str, tuple[int, ...]] = _layout(path).variable_shapes(path)
     return shapes
 
@@ -43,17 +44,17 @@ def variable_shapes(path: str | Path) -> dict[str, tuple[int, ...]]:
 def read_variables(path: str | Path, names: Iterable[str]) -> dict[str, np.ndarray | list[str]]:
     """Those of `names` that are there: numbers as MATLAB shapes them, cells and text as lists of strings."""
     path = Path(path)
-    with _one_sentence(path):
+    with one_sentence(path):
         found: dict[str, np.ndarray | list[str]] = _layout(path).read_variables(path, set(names))
     return found
 
 
 def _layout(path: Path) -> ModuleType:
-    return matfile_hdf5 if matfile_hdf5.is_hdf5(require_file(path)) else matfile_v5
+    return hdf5_process if matfile_hdf5.is_hdf5(require_file(path)) else matfile_v5
 
 
 @contextmanager
-def _one_sentence(path: Path) -> Iterator[None]:
+def one_sentence(path: Path) -> Iterator[None]:
     """Whatever is raised about a damaged file becomes one sentence."""
     try:
         yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,7 @@ def variable_shapes(path: Path) -> dict[str, tuple[int, ...]]:
         return {name: _dataset(path, file, name).shape[::-1] for name in file if not name.startswith("#")}
 
 
-def read_variables(path: Path, names: set[str]) -> dict[str, np.ndarray | list[str]]:
+def read_variables(path: Path, names: Iterable[str]) -> dict[str, np.ndarray | list[str]]:
     """See `matfile.read_variables`."""
     allowance = Allowance(path)
     with _open(path) as file:

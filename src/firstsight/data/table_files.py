@@ -128,7 +128,7 @@ def _read_csv(path: Path, text_columns: set[str] | None, or_first: bool = True) 
         missing = {name: _MISSING for name in heading if name not in wanted}
         types = {"dtype": dict.fromkeys(wanted, str), "keep_default_na": False, "na_values": missing}
     try:
-        table = pd.read_csv(path, sep=separator, encoding=encoding, index_col=False, **types)
+        table: pd.DataFrame = pd.read_csv(path, sep=separator, encoding=encoding, index_col=False, **types)
     except pd.errors.ParserError:
         _check_lines(path, encoding, separator, len(heading))
         raise

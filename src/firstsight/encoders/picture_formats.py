@@ -15,12 +15,14 @@ SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".avif"),
     *(".heic", ".heif", ".hif", ".jp2", ".j2k", ".jpx", ".jpf", ".j2c", ".jpc", ".pbm", ".pnm", ".apng", ".mpo"),
 )
-# Pictures to a person, but not to us: cameras' raw files, drawings, and the working files of editors.
+# Pictures to a person, but not to us: cameras' raw files, drawings, pages, films, and the working files of editors.
 UNREAD_SUFFIXES = (
     *(".3fr", ".arw", ".cr2", ".cr3", ".crw", ".dcr", ".dng", ".erf", ".fff", ".gpr", ".iiq", ".kdc", ".mef"),
     *(".mos", ".mrw", ".nef", ".nrw", ".orf", ".pef", ".raf", ".raw", ".rw2", ".rwl", ".sr2", ".srf", ".srw"),
     *(".x3f", ".svg", ".svgz", ".eps", ".psd", ".psb", ".xcf", ".kra", ".jxl", ".jxr", ".bpg", ".exr", ".hdr"),
     *(".tga", ".dds", ".ico", ".icns", ".pcx", ".fits", ".dcm", ".pict", ".qoi"),
+    *(".pdf", ".ai", ".ps", ".djvu", ".emf", ".wmf", ".cdr", ".indd", ".cur", ".pcd", ".sgi", ".ras", ".xpm", ".xbm"),
+    *(".mp4", ".mov", ".m4v", ".avi", ".mkv", ".webm", ".mpg", ".mpeg", ".wmv", ".3gp"),
 )
 HEAD = 64  # bytes that `sniff` looks at
 

@@ -6,7 +6,6 @@ on the class alone, so that it is computed once per call and not once per block 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -21,6 +20,18 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from firstsight.errors import BadInput, NotCalibrated
+from firstsight.methods.parts.class_input import (
+    Candidates,
+    Descriptions,
+    OutOfRange,
+    attribute_names,
+    check_finite,
+    described_classes,
+    in_fitted_order,
+    places_of,
+    read_descriptions,
+    require_finite,
+)
 from firstsight.methods.parts.scaling import Scaling, fit_scaling, scale
 from firstsight.observing import observers
 
@@ -42,8 +53,6 @@ BLOCK_BYTES = 64 * 2**20
 
 RandomState = int | np.random.RandomState | None
 Setting = Literal["zsl", "gzsl"]
-Descriptions = pd.DataFrame | ArrayLike
-Candidates = pd.DataFrame | ArrayLike | None
 
 
 if TYPE_CHECKING:
@@ -310,7 +319,7 @@ class ZeroShotClassifier(_ScikitLearn):
             for name, value in vars(self).items():
                 for array in value.values() if isinstance(value, dict) else [value]:
                     if name.endswith("_") and isinstance(array, np.ndarray) and array.dtype.kind == "f":
-                        _require_finite(array)
+                        require_finite(array)
 
     def _prepare(
         self, X: Any, y: Any, descriptions: Descriptions | None
@@ -320,7 +329,7 @@ class ZeroShotClassifier(_ScikitLearn):
         for name in ("attribute_names_in_", "calibration_"):  # of a fit before
             self.__dict__.pop(name, None)
         X, y = validate_data(self, X, y, dtype=list(self._dtypes), ensure_all_finite=False)
-        _check_finite(X, "X")
+        check_finite(X, "X")
         y = column_or_1d(y)
         check_classification_targets(y)
         # Codes follow the first appearance in y: neither names nor the order of the table touch the result.
@@ -337,7 +346,7 @@ class ZeroShotClassifier(_ScikitLearn):
             labels = np.sort(seen_labels)
             A = np.eye(len(labels), dtype=X.dtype)[order]
         else:
-            labels, A = _read_descriptions(descriptions, X.dtype, "descriptions")
+            labels, A = read_descriptions(descriptions, X.dtype, "descriptions")
             names = attribute_names(descriptions)
             if names is not None:
                 self.attribute_names_in_ = np.asarray(names, dtype=str)
@@ -371,7 +380,7 @@ class ZeroShotClassifier(_ScikitLearn):
             raise
         except (ValueError, RuntimeError, ArithmeticError) as error:  # of NumPy, SciPy, scikit-learn and torch
             sizes = [np.abs(array).max() for array in arrays if array.size and array.dtype.kind == "f"]
-            if not isinstance(error, _OutOfRange) and all(1e-15 < size < 1e15 for size in sizes):
+            if not isinstance(error, OutOfRange) and all(1e-15 < size < 1e15 for size in sizes):
                 raise
             raise BadInput(
                 f"{type(self).__name__} cannot compute with these numbers, which reach {max(sizes):.3g}: something is "
@@ -385,7 +394,7 @@ class ZeroShotClassifier(_ScikitLearn):
     def _check_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         rows: np.ndarray = validate_data(self, X, dtype=list(self._dtypes), reset=False, ensure_all_finite=False)
-        _check_finite(rows, "X")
+        check_finite(rows, "X")
         return rows
 
     def _require_calibration(self) -> None:
@@ -421,7 +430,7 @@ class ZeroShotClassifier(_ScikitLearn):
                 rows = slice(start, start + step)
                 with self._numbers_in_range(X[rows], A):
                     scores = self._scores(self._scale_features(X[rows]), E, seen)
-                    _require_finite(scores.astype(X.dtype, copy=False))  # as `decision_function` tells them
+                    require_finite(scores.astype(X.dtype, copy=False))  # as `decision_function` tells them
                 yield rows, scores
 
         return X, labels, blocks()
@@ -430,49 +439,13 @@ class ZeroShotClassifier(_ScikitLearn):
         """Labels, descriptions and training codes (−1: unseen) of the classes to choose from."""
         if classes is None:
             return self.classes_, self.descriptions_, self.seen_code_
-        known = pd.Index(self.classes_)
         if isinstance(classes, pd.DataFrame):
-            labels, A = _read_descriptions(self._in_fitted_order(classes), self.descriptions_.dtype, "classes")
-            if A.shape[1] != self.descriptions_.shape[1]:
-                raise BadInput(
-                    f"`classes` describes each class by {A.shape[1]} numbers; this model was fitted with "
-                    f"{self.descriptions_.shape[1]}: give the same attributes in the same order."
-                )
-            position = known.get_indexer(pd.Index(labels))
+            ordered = in_fitted_order(classes, getattr(self, "attribute_names_in_", None))
+            labels, A = described_classes(ordered, self.descriptions_, "classes")
+            position = pd.Index(self.classes_).get_indexer(pd.Index(labels))
             return labels, A, np.where(position >= 0, self.seen_code_[position], -1)
-        labels = np.asarray(classes)
-        if labels.ndim != 1 or len(labels) == 0:
-            raise BadInput(
-                f"`classes` must be a non-empty list of classes or a DataFrame of descriptions indexed by class; "
-                f"got an array of shape {labels.shape}."
-            )
-        position = known.get_indexer(pd.Index(labels))
-        if (position < 0).any():
-            stranger = labels[position < 0][0]
-            near = difflib.get_close_matches(str(stranger), [str(c) for c in self.classes_], n=1)
-            raise BadInput(
-                f"`classes` contains {stranger.item() if hasattr(stranger, 'item') else stranger!r}, which this "
-                "model has no description of"
-                + (f"; did you mean {near[0]!r}?" if near else ".")
-                + " To name a new class, pass a DataFrame with its description."
-            )
-        if len(np.unique(position)) < len(position):
-            raise BadInput("`classes` names a class twice; name each candidate once.")
+        position = places_of(classes, self.classes_)
         return self.classes_[position], self.descriptions_[position], self.seen_code_[position]
-
-    def _in_fitted_order(self, table: pd.DataFrame) -> pd.DataFrame:
-        """The table's columns in the order of `attribute_names_in_`; where either has no names, as they are."""
-        columns = [str(column) for column in table.columns]
-        if not hasattr(self, "attribute_names_in_") or not any(isinstance(column, str) for column in table.columns):
-            return table
-        names = self.attribute_names_in_.tolist()
-        if columns == names:
-            return table
-        if sorted(columns) == sorted(names) and len(set(names)) == len(names):
-            return table.set_axis(columns, axis="columns").reindex(columns=names)
-        if columns == [str(number) for number in range(len(names))]:  # a file's header for a table without names
-            return table
-        raise BadInput(_other_attributes(columns, names))
 
 
 class TransductiveClassifier(ZeroShotClassifier):
@@ -542,94 +515,3 @@ class TransductiveClassifier(ZeroShotClassifier):
         self, X: np.ndarray, y: np.ndarray, S: np.ndarray, pool: np.ndarray, U: np.ndarray
     ) -> None:
         raise NotImplementedError
-
-
-def attribute_names(table: Any) -> list[str] | None:
-    """The columns of a DataFrame whose columns are all names; None for arrays and tables with numbered columns."""
-    if not isinstance(table, pd.DataFrame) or not all(isinstance(column, str) for column in table.columns):
-        return None
-    return table.columns.tolist()
-
-
-def _other_attributes(columns: list[str], names: list[str]) -> str:
-    """The sentence for a table of classes whose attributes are not those of the model."""
-    missing = [name for name in names if name not in set(columns)]
-    unknown = [column for column in columns if column not in set(names)]
-    twice = sorted({column for column in columns if columns.count(column) > 1})
-    said = [f"{what} {_some(found)}" for what, found in (("lacks", missing), ("repeats", twice)) if found]
-    if unknown:
-        near = difflib.get_close_matches(unknown[0], missing or names, n=1, cutoff=0.5)
-        said.append(f"has {_some(unknown)}, which it does not know" + (f" (did you mean {near[0]!r}?)" if near else ""))
-    return (
-        f"This model's classes are described by {len(names)} attributes, but `classes` has {len(columns)} columns and "
-        f"{' and '.join(said)}; give one column per attribute, under its name."
-    )
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-class _OutOfRange(ArithmeticError):
-    """Something that was computed is NaN or infinite."""
-
-
-def _require_finite(values: np.ndarray) -> None:
-    """One sum tells; only a sum that overflows needs a second look."""
-    if not np.isfinite(values.sum()) and not np.isfinite(values).all():
-        raise _OutOfRange
-
-
-def _check_finite(values: np.ndarray, name: str) -> None:
-    # The sum of an array is finite only if all of it is; it costs no second array.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum(dtype=np.float64)):
-            return
-    bad = ~np.isfinite(values).all(axis=1)
-    if bad.any():
-        what = "NaN" if np.isnan(values).any() else "inf"
-        raise BadInput(
-            f"{name} contains {what} or infinite values in {bad.sum()} of {len(values)} rows (first: row "
-            f"{int(bad.argmax())}); expected finite numbers: fill these in or drop the rows."
-        )
-
-
-def _read_descriptions(table: Descriptions, dtype: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Labels (C,) and descriptions (C, a) of a DataFrame indexed by class or an array numbered by class."""
-    if isinstance(table, pd.DataFrame):
-        labels = _plain_labels(table.index, name)
-        try:
-            A = np.ascontiguousarray(table.to_numpy(dtype=dtype))  # as it will be loaded: equal to the last bit
-        except (ValueError, TypeError):
-            text = [str(c) for c, kind in table.dtypes.items() if kind.kind not in "biuf"]
-            raise BadInput(
-                f"`{name}` has columns that are not numbers ({', '.join(text[:3])}); expected one number per "
-                "attribute and the class as the index of the table."
-            ) from None
-    else:
-        try:
-            A = np.ascontiguousarray(table, dtype=dtype)
-        except (ValueError, TypeError):
-            raise BadInput(
-                f"`{name}` must be a DataFrame indexed by class, or an array (classes, attributes) of numbers; got "
-                f"{type(table).__name__}."
-            ) from None
-        labels = np.arange(len(A)) if A.ndim else np.arange(0)
-    if A.ndim != 2 or A.size == 0:
-        raise BadInput(f"`{name}` must have shape (classes, attributes), neither empty; got {A.shape}.")
-    _check_finite(A, f"`{name}`")
-    return labels, A
-
-
-def _plain_labels(index: pd.Index, name: str) -> np.ndarray:
-    """Class names as an array of text or of whole numbers: what comparison and saving can rely on."""
-    if not index.is_unique:
-        twice = index[index.duplicated()][0]
-        raise BadInput(f"`{name}` has two rows for class {twice!r}; expected one row per class.")
-    values = index.tolist()
-    if all(isinstance(v, str) for v in values):
-        return np.asarray(values, dtype=str)
-    if all(isinstance(v, (int, np.integer)) for v in values):
-        return np.asarray(values, dtype=np.int64)
-    kinds = sorted({type(v).__name__ for v in values})
-    raise BadInput(f"`{name}` must be indexed by class names or whole numbers; its index holds {', '.join(kinds)}.")

@@ -15,9 +15,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from firstsight.errors import FirstsightWarning
-from firstsight.methods.base import Candidates, RandomState, ZeroShotClassifier
+from firstsight.methods.base import RandomState, ZeroShotClassifier
 from firstsight.methods.parts.alternating import AlternatingTraining
 from firstsight.methods.parts.checkpoint import Checkpoint, fingerprint
+from firstsight.methods.parts.class_input import Candidates
 from firstsight.methods.parts.scaling import Scaling, scale
 from firstsight.methods.parts.tensors import as_tensor
 from firstsight.methods.parts.two_branch import TwoBranch

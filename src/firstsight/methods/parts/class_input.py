@@ -1,0 +1,155 @@
+"""What a caller hands to a method: labels, tables of descriptions, candidates; checked, and put in order by name."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from firstsight.errors import BadInput
+
+Descriptions = pd.DataFrame | ArrayLike
+Candidates = pd.DataFrame | ArrayLike | None
+
+
+def described_classes(table: pd.DataFrame, known: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and descriptions of candidates, as wide as the `known` descriptions (C, a) of a fit."""
+    labels, A = read_descriptions(table, known.dtype, name)
+    if A.shape[1] != known.shape[1]:
+        raise BadInput(
+            f"`{name}` describes each class by {A.shape[1]} numbers; this model was fitted with "
+            f"{known.shape[1]}: give the same attributes in the same order."
+        )
+    return labels, A
+
+
+def places_of(classes: ArrayLike, known: np.ndarray) -> np.ndarray:
+    """Where the candidates that were named stand among the classes that a model knows."""
+    labels = np.asarray(classes)
+    if labels.ndim != 1 or len(labels) == 0:
+        raise BadInput(
+            f"`classes` must be a non-empty list of classes or a DataFrame of descriptions indexed by class; "
+            f"got an array of shape {labels.shape}."
+        )
+    position: np.ndarray = pd.Index(known).get_indexer(pd.Index(labels))
+    if (position < 0).any():
+        stranger = labels[position < 0][0]
+        near = difflib.get_close_matches(str(stranger), [str(c) for c in known], n=1)
+        raise BadInput(
+            f"`classes` contains {stranger.item() if hasattr(stranger, 'item') else stranger!r}, which this "
+            "model has no description of"
+            + (f"; did you mean {near[0]!r}?" if near else ".")
+            + " To name a new class, pass a DataFrame with its description."
+        )
+    if len(np.unique(position)) < len(position):
+        raise BadInput("`classes` names a class twice; name each candidate once.")
+    return position
+
+
+def in_fitted_order(table: pd.DataFrame, fitted: np.ndarray | None) -> pd.DataFrame:
+    """The table's columns in the order of the names that a fit had; where either has none, as they are."""
+    columns = [str(column) for column in table.columns]
+    if fitted is None or not any(isinstance(column, str) for column in table.columns):
+        return table
+    names = fitted.tolist()
+    if columns == names:
+        return table
+    if sorted(columns) == sorted(names) and len(set(names)) == len(names):
+        return table.set_axis(columns, axis="columns").reindex(columns=names)
+    if columns == [str(number) for number in range(len(names))]:  # a file's header for a table without names
+        return table
+    raise BadInput(_other_attributes(columns, names))
+
+
+def attribute_names(table: Any) -> list[str] | None:
+    """The columns of a DataFrame whose columns are all names; None for arrays and tables with numbered columns."""
+    if not isinstance(table, pd.DataFrame) or not all(isinstance(column, str) for column in table.columns):
+        return None
+    return table.columns.tolist()
+
+
+def _other_attributes(columns: list[str], names: list[str]) -> str:
+    """The sentence for a table of classes whose attributes are not those of the model."""
+    missing = [name for name in names if name not in set(columns)]
+    unknown = [column for column in columns if column not in set(names)]
+    twice = sorted({column for column in columns if columns.count(column) > 1})
+    said = [f"{what} {_some(found)}" for what, found in (("lacks", missing), ("repeats", twice)) if found]
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], missing or names, n=1, cutoff=0.5)
+        said.append(f"has {_some(unknown)}, which it does not know" + (f" (did you mean {near[0]!r}?)" if near else ""))
+    return (
+        f"This model's classes are described by {len(names)} attributes, but `classes` has {len(columns)} columns and "
+        f"{' and '.join(said)}; give one column per attribute, under its name."
+    )
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+class OutOfRange(ArithmeticError):
+    """Something that was computed is NaN or infinite."""
+
+
+def require_finite(values: np.ndarray) -> None:
+    """One sum tells; only a sum that overflows needs a second look."""
+    if not np.isfinite(values.sum()) and not np.isfinite(values).all():
+        raise OutOfRange
+
+
+def check_finite(values: np.ndarray, name: str) -> None:
+    # The sum of an array is finite only if all of it is; it costs no second array.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum(dtype=np.float64)):
+            return
+    bad = ~np.isfinite(values).all(axis=1)
+    if bad.any():
+        what = "NaN" if np.isnan(values).any() else "inf"
+        raise BadInput(
+            f"{name} contains {what} or infinite values in {bad.sum()} of {len(values)} rows (first: row "
+            f"{int(bad.argmax())}); expected finite numbers: fill these in or drop the rows."
+        )
+
+
+def read_descriptions(table: Descriptions, dtype: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Labels (C,) and descriptions (C, a) of a DataFrame indexed by class or an array numbered by class."""
+    if isinstance(table, pd.DataFrame):
+        labels = _plain_labels(table.index, name)
+        try:
+            A = np.ascontiguousarray(table.to_numpy(dtype=dtype))  # as it will be loaded: equal to the last bit
+        except (ValueError, TypeError):
+            text = [str(c) for c, kind in table.dtypes.items() if kind.kind not in "biuf"]
+            raise BadInput(
+                f"`{name}` has columns that are not numbers ({', '.join(text[:3])}); expected one number per "
+                "attribute and the class as the index of the table."
+            ) from None
+    else:
+        try:
+            A = np.ascontiguousarray(table, dtype=dtype)
+        except (ValueError, TypeError):
+            raise BadInput(
+                f"`{name}` must be a DataFrame indexed by class, or an array (classes, attributes) of numbers; got "
+                f"{type(table).__name__}."
+            ) from None
+        labels = np.arange(len(A)) if A.ndim else np.arange(0)
+    if A.ndim != 2 or A.size == 0:
+        raise BadInput(f"`{name}` must have shape (classes, attributes), neither empty; got {A.shape}.")
+    check_finite(A, f"`{name}`")
+    return labels, A
+
+
+def _plain_labels(index: pd.Index, name: str) -> np.ndarray:
+    """Class names as an array of text or of whole numbers: what comparison and saving can rely on."""
+    if not index.is_unique:
+        twice = index[index.duplicated()][0]
+        raise BadInput(f"`{name}` has two rows for class {twice!r}; expected one row per class.")
+    values = index.tolist()
+    if all(isinstance(v, str) for v in values):
+        return np.asarray(values, dtype=str)
+    if all(isinstance(v, (int, np.integer)) for v in values):
+        return np.asarray(values, dtype=np.int64)
+    kinds = sorted({type(v).__name__ for v in values})
+    raise BadInput(f"`{name}` must be indexed by class names or whole numbers; its index holds {', '.join(kinds)}.")

@@ -1,0 +1,82 @@
+"""libhdf5 runs in another process: what a file does to it, it does not do to us."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import h5py
+import numpy as np
+import pytest
+
+from firstsight.data import hdf5_process, matfile_hdf5
+from firstsight.data.matfile import read_matrix, read_variables, variable_shapes
+from firstsight.errors import BadInput, UnreadableFile
+
+NUMBERS = np.arange(12.0).reshape(3, 4)
+
+
+@pytest.fixture
+def mat(tmp_path):
+    with h5py.File(tmp_path / "a.mat", "w") as file:
+        file["features"], file["labels"], file["nothing"] = NUMBERS, np.array([[1, 2, 3]], "u1"), np.empty((0, 3))
+    return tmp_path / "a.mat"
+
+
+def test_the_other_process_answers_as_this_one_would(mat):
+    shapes = {"features": (4, 3), "labels": (3, 1), "nothing": (3, 0)}
+    assert variable_shapes(mat) == matfile_hdf5.variable_shapes(mat) == shapes
+    np.testing.assert_array_equal(read_matrix(mat, "features"), NUMBERS.astype("f4"))
+    names = ["labels", "nothing", "absent"]
+    found, expected = read_variables(mat, names), matfile_hdf5.read_variables(mat, names)
+    assert found.keys() == expected.keys() == {"labels", "nothing"}
+    for name, array in expected.items():
+        assert found[name].dtype == array.dtype
+        np.testing.assert_array_equal(found[name], array, strict=True)
+
+
+def test_a_file_that_ends_the_reader_is_one_sentence_and_the_next_one_is_read(mat, monkeypatch):
+    for last_deed in ("os.kill(os.getpid(), 11)", "print('{', end='')", 'print(\'{"arrays": {"": ["f4", [9]]}}\')'):
+        hdf5_process.end_reader()
+        with monkeypatch.context() as patched:
+            patched.setattr(hdf5_process, "_PROGRAM", f"import os; input(); {last_deed}")
+            with pytest.raises(UnreadableFile, match=r"a\.mat could not be read .* ended HDF5's own reader"):
+                read_matrix(mat, "features")
+        assert read_matrix(mat, "features").shape == (3, 4)
+
+
+def test_one_process_serves_all_files_and_several_threads(mat):
+    read_matrix(mat, "features")
+    process, sums = hdf5_process._reader, []
+    threads = [threading.Thread(target=lambda: sums.append(read_matrix(mat, "features").sum())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sums == [NUMBERS.sum()] * 8
+    assert hdf5_process._reader is process
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+def test_a_forked_process_asks_a_reader_of_its_own(mat):
+    read_matrix(mat, "features")
+    child = os.fork()
+    if child == 0:
+        fine = hdf5_process._reader is None and read_matrix(mat, "features").sum() == NUMBERS.sum()
+        hdf5_process.end_reader()
+        os._exit(0 if fine else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert read_matrix(mat, "features").shape == (3, 4)
+
+
+def test_paths_are_told_as_they_were_given_and_nothing_is_imported_from_the_current_folder(mat, monkeypatch):
+    hdf5_process.end_reader()
+    (mat.parent / "h5py.py").write_text("open('imported', 'w')")
+    monkeypatch.chdir(mat.parent)
+    with pytest.raises(BadInput, match=r"^a\.mat has no variable 'x'"):
+        read_matrix("a.mat", "x")
+    with pytest.raises(UnreadableFile, match=r"^a\.mat has no|^gone/a\.mat does not exist"):
+        read_matrix("gone/a.mat", "features")
+    assert not (mat.parent / "imported").exists()
+    hdf5_process.end_reader()
