@@ -79,7 +79,7 @@ def in_process(monkeypatch):
 
 @pytest.fixture(scope="session")
 def eszsl(small):
-    return fit_on(ESZSL(feature_penalty=10.0), small)
+    return fit_on(ESZSL(feature_penalty=0.02), small)
 
 
 @pytest.fixture(scope="session")

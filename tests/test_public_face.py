@@ -35,9 +35,9 @@ def python_first(X: ArrayLike, y: ArrayLike, table: pd.DataFrame) -> np.ndarray:
 
 
 def compare(data: ZeroShotDataset) -> pd.DataFrame:
-    result: Result = firstsight.evaluate(ESZSL(feature_penalty=10.0), data)
+    result: Result = firstsight.evaluate(ESZSL(feature_penalty=0.02), data)
     print(result, result.t1, result.h)
-    choice: Choice = firstsight.tune(ESZSL(), data, objective="h", grid={"feature_penalty": [1.0, 10.0]})
+    choice: Choice = firstsight.tune(ESZSL(), data, objective="h", grid={"feature_penalty": [0.1, 1.0]})
     best: Mapping[str, object] = choice.best
     print(best, choice.table.shape)
     table: pd.DataFrame = firstsight.benchmark(

@@ -64,5 +64,6 @@ from .serving import create_app as create_app
 from .serving import serve as serve
 from .tuning import Choice as Choice
 from .tuning import tune as tune
+from .tuning import tune_all as tune_all
 
 __version__: str

@@ -88,7 +88,7 @@ def _table(model: Any, name: str, row: list[float]) -> pd.DataFrame:
 
 def write_and_read(small: Any, tmp_path: Path, seconds: float) -> None:
     folder = tmp_path / "model"
-    save(fit_on(ESZSL(feature_penalty=10.0), small), folder)
+    save(fit_on(ESZSL(feature_penalty=0.02), small), folder)
     row, X, until = [0.5] * small.description_matrix.shape[1], small.features[:3], time.monotonic() + seconds
     writers = [lambda: write_by_call(folder, row, until), lambda: write_by_command(folder, row, until)]
     readers = [lambda: read_again_and_again(folder, X, until)] * 10

@@ -15,7 +15,7 @@ from firstsight.models import load, load_saved, model_folder, save
 @pytest.fixture(scope="module")
 def made(small, tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "model"
-    fitted = fit_on(ESZSL(feature_penalty=10.0), small)
+    fitted = fit_on(ESZSL(feature_penalty=0.02), small)
     fitted.calibration_ = calibrate(fitted, small)
     save(fitted, folder, {"seed": 4})
     return folder

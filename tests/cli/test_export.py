@@ -11,7 +11,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 
 def test_a_model_becomes_a_file_that_answers_alike(cli, small, tmp_path):
-    model = fit_on(ESZSL(feature_penalty=10.0), small)
+    model = fit_on(ESZSL(feature_penalty=0.02), small)
     save(model, tmp_path / "model")
     done = cli("export", tmp_path / "model", "--onnx", tmp_path / "model.onnx")
     assert (done.code, done.out) == (0, "")

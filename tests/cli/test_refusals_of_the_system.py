@@ -17,7 +17,7 @@ from firstsight.models import add_classes, save
 
 @pytest.fixture
 def model(small, tmp_path):
-    save(fit_on(ESZSL(feature_penalty=10.0), small), tmp_path / "model")
+    save(fit_on(ESZSL(feature_penalty=0.02), small), tmp_path / "model")
     return tmp_path / "model"
 
 
@@ -74,7 +74,7 @@ def test_a_name_that_is_too_long_for_the_system_is_one_sentence(cli, model, tmp_
 
 
 def test_names_that_a_spreadsheet_would_run_are_quoted_in_the_list_of_classes(cli, small, tmp_path):
-    model = fit_on(ESZSL(feature_penalty=10.0), small)
+    model = fit_on(ESZSL(feature_penalty=0.02), small)
     table = pd.DataFrame([[0.5] * 6], index=["=1+1"], columns=small.descriptions.columns)
     save(add_classes(model, table), tmp_path / "m")
     lines = cli("classes", "list", tmp_path / "m").out.splitlines()

@@ -45,7 +45,7 @@ def test_the_table_the_choice_and_the_model_agree(cli, npz, small, tmp_path, cho
 def test_one_search_chooses_for_each_objective(cli, npz, tmp_path, choice):
     done = cli(*_tune(npz, tmp_path))
     assert done.code == 0
-    assert re.search(r"attribute_penalty +T1 +H", done.out)
+    assert re.search(r" T1 +H ", done.out)
     both = choice()
     for objective, figure in (("zsl", "T1"), ("gzsl", "H")):
         best = max(both["candidates"], key=lambda c, figure=figure: sum(c[figure]))
@@ -144,3 +144,23 @@ def test_a_choice_is_not_written_over_by_a_search_that_answers_less(cli, npz, tm
 
 def test_too_few_classes_for_validation_are_told_before_anything_is_fitted(cli, few):
     cli("tune", few, "--method", "eszsl").is_refused_with("at least 4 classes with training rows", "'few' has 3")
+
+
+def test_the_command_writes_what_the_call_writes(cli, npz, small, tmp_path):
+    import firstsight
+
+    made = tmp_path / "call"
+    firstsight.tune_all(["gfzsl", "eszsl"], small, out=made, folds=3, processes=1, progress=False)
+    words = ["--methods", "gfzsl,eszsl", "--folds", 3, "--processes", 1]
+    done = cli("tune", npz, *words, "--json", tmp_path / "command")
+    assert done.code == 0, done
+    assert "eszsl: 6 candidates" in done.out
+    for path in sorted(made.iterdir()):
+        assert json.loads(path.read_text()) == json.loads((tmp_path / "command" / path.name).read_text())
+
+
+def test_options_of_one_method_do_not_go_with_several(cli, npz, tmp_path):
+    words = ["tune", npz, "--methods", "eszsl,gfzsl"]
+    cli(*words, "--grid", "penalty=1", "--json", tmp_path / "tuned").is_refused_with("--grid is about one method")
+    cli(*words).is_refused_with("give --json FOLDER")
+    cli(*words, "--json", tmp_path / "one.json").is_refused_with("give --json FOLDER")

@@ -20,7 +20,7 @@ def table(task) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def named(task, table):
-    return ESZSL(feature_penalty=1.0).fit(task.X, task.y, table)
+    return ESZSL(feature_penalty=0.002).fit(task.X, task.y, table)
 
 
 # Names of attributes ----------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def test_an_uncalibrated_model_has_no_probabilities_and_says_so(named, task):
 
 
 def test_probabilities_are_the_calibrations_confidence_in_any_candidates(small):
-    model = fit_on(ESZSL(feature_penalty=10.0), small)
+    model = fit_on(ESZSL(feature_penalty=0.02), small)
     model.calibration_ = calibrate(model, small)
     X = small.part("test_unseen")[0]
     for classes in (None, list(small.unseen_classes), small.descriptions.iloc[:5].rename(index="new {}".format)):

@@ -16,7 +16,7 @@ def test_scores_are_those_of_one_logistic_regression_per_attribute():
     has = A[:5].mean(axis=0) < A
     expected = np.zeros((100, 7))
     for m in range(4):
-        attribute = LogisticRegression(C=1 / (0.1 * 100), tol=1e-8).fit(X, has[y, m])
+        attribute = LogisticRegression(C=1 / (0.1 * X.var(axis=0).mean() * 100), tol=1e-8).fit(X, has[y, m])
         p, prior = attribute.predict_proba(X)[:, 1], has[:5, m].mean()
         for c in range(7):
             expected[:, c] += np.log(p / prior) if has[c, m] else np.log((1 - p) / (1 - prior))

@@ -8,8 +8,8 @@ from firstsight.methods import ESZSL
 def test_the_closed_form_has_zero_gradient():
     rng = np.random.default_rng(0)
     X, S, y = rng.normal(size=(30, 6)), rng.uniform(size=(5, 4)), np.arange(30) % 5
-    g, r = 2.0, 0.5
-    model = ESZSL(feature_penalty=g, attribute_penalty=r, feature_scaling=None, attribute_scaling=None).fit(X, y, S)
+    model = ESZSL(feature_penalty=2.0, attribute_penalty=0.5, feature_scaling=None, attribute_scaling=None).fit(X, y, S)
+    g, r = 2.0 * np.linalg.eigvalsh(X.T @ X).mean(), 0.5 * np.linalg.eigvalsh(S.T @ S).mean()
     V, Y = model.weights_, np.eye(5)[y]
     gradient = 2 * X.T @ (X @ V @ S.T - Y) @ S + 2 * g * V @ S.T @ S + 2 * r * X.T @ X @ V + 2 * g * r * V
     assert np.abs(gradient).max() < 1e-10
@@ -19,5 +19,5 @@ def test_with_one_hot_descriptions_it_is_ridge_regression_on_the_labels():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(40, 3)), np.arange(40) % 4
     model = ESZSL(feature_penalty=1.0, attribute_penalty=1.0, feature_scaling=None).fit(X, y)
-    ridge = np.linalg.solve(X.T @ X + np.eye(3), X.T @ np.eye(4)[y])
+    ridge = np.linalg.solve(X.T @ X + (X**2).sum() / 3 * np.eye(3), X.T @ np.eye(4)[y])
     np.testing.assert_allclose(model.decision_function(X), X @ ridge / 2, atol=1e-12)

@@ -11,7 +11,7 @@ def test_attribute_probabilities_are_sums_over_seen_classes():
     A, y = rng.uniform(size=(7, 4)), np.arange(100) % 5  # classes 5 and 6 have no rows
     X = A[y] @ rng.normal(size=(4, 6)) + 0.3 * rng.normal(size=(100, 6))
     model = IAP(penalty=0.1).fit(X, y, A)
-    P = LogisticRegression(C=1 / (0.1 * 100), tol=1e-8).fit(X, y).predict_proba(X)
+    P = LogisticRegression(C=1 / (0.1 * X.var(axis=0).mean() * 100), tol=1e-8).fit(X, y).predict_proba(X)
     has = A[:5].mean(axis=0) < A
     expected = np.zeros((100, 7))
     for m in range(4):

@@ -34,11 +34,12 @@ def test_a_step_moves_only_the_maps_that_won(n_maps):
     model.fit(X, codes, S)
     # The same draws in the same order: the maps, the order of the rows, a wrong class for each of them.
     generator = make_generator(0)
-    W = torch.randn(5, n_maps * 3, generator=generator).numpy().astype(float) / 5**0.5
+    unit = np.mean([x @ x for x in X]) * np.mean([a @ a for a in S])
+    W = torch.randn(5, n_maps * 3, generator=generator).numpy().astype(float) / unit**0.5
     W = W.reshape(5, n_maps, 3).transpose(1, 0, 2)
     order = torch.randperm(12, generator=generator)
     wrong = random_wrong_class(torch.from_numpy(codes)[order], 4, generator).numpy()
-    expected = step_by_hand(W, X[order], codes[order], wrong, S, 0.2, 0.3)
+    expected = step_by_hand(W, X[order], codes[order], wrong, S, 0.2, 0.3 / unit)
     np.testing.assert_allclose(model.weights_, expected, atol=1e-5)
 
 

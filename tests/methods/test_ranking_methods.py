@@ -57,7 +57,8 @@ def test_a_step_moves_the_weights_as_the_formula_says(method, pushes, steps):
     X = rng.normal(size=(12, 5)).astype(np.float32)
     plain = {"feature_scaling": None, "attribute_scaling": None, "random_state": 0}
     model = method(margin=0.5, learning_rate=0.3, epochs=steps, batch_size=12, **plain).fit(X, codes, S)
-    np.testing.assert_allclose(model.weights_, steps_by_hand(pushes, X, codes, S, 0.5, 0.3, steps), atol=1e-5)
+    rate = 0.3 / np.mean([x @ x for x in X]) / np.mean([a @ a for a in S])
+    np.testing.assert_allclose(model.weights_, steps_by_hand(pushes, X, codes, S, 0.5, rate, steps), atol=1e-5)
 
 
 @pytest.mark.parametrize("method", METHODS)

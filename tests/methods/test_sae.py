@@ -17,16 +17,23 @@ def data():
     return rng.normal(size=(50, 6)), np.arange(50) % 5, rng.uniform(size=(5, 4))
 
 
+def weight_of(encoding_weight, X, y, S):
+    """λ: the parameter in units of the mean eigenvalues of both sides."""
+    sides = (np.linalg.eigvalsh(M.T @ M).mean() for M in (S[y], X))
+    return encoding_weight * next(sides) / next(sides)
+
+
 def test_the_weights_have_zero_gradient(data):
     X, y, S = data
     W = SAE(encoding_weight=0.7, **PLAIN).fit(X, y, S).weights_
-    gradient = -2 * S[y].T @ (X - S[y] @ W) + 2 * 0.7 * (X @ W.T - S[y]).T @ X
+    gradient = -2 * S[y].T @ (X - S[y] @ W) + 2 * weight_of(0.7, X, y, S) * (X @ W.T - S[y]).T @ X
     assert np.abs(gradient).max() < 1e-10
 
 
 def test_the_weights_are_those_of_a_general_sylvester_solver(data):
     X, y, S = data
-    expected = solve_sylvester(S[y].T @ S[y], 3.0 * X.T @ X, 4.0 * S[y].T @ X)
+    weight = weight_of(3.0, X, y, S)
+    expected = solve_sylvester(S[y].T @ S[y], weight * X.T @ X, (1 + weight) * S[y].T @ X)
     np.testing.assert_allclose(SAE(encoding_weight=3.0, **PLAIN).fit(X, y, S).weights_, expected, atol=1e-10)
 
 

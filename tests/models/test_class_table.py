@@ -15,7 +15,7 @@ from firstsight.models import add_classes, load, remove_classes, save
 QUICK = {"embedding_dim": 16, "learning_rate": 1e-2, "iterations": 8, "batch_size": 16, "semantic_steps": 10}
 # The last three treat a class differently if they had rows of it or learned from a pool.
 MODELS = {
-    "eszsl": ESZSL(feature_penalty=10.0),
+    "eszsl": ESZSL(feature_penalty=0.02),
     "deep": DeepEmbedding(**QUICK, random_state=0),
     "transductive": TransductiveDeepEmbedding(**QUICK, rounds=2, round_iterations=1, random_state=0),
     "gaussians of seen classes": GFZSL(seen_gaussians="estimated"),
@@ -78,7 +78,7 @@ def test_what_a_pool_was_called_is_still_told_by_place(small):
 
 
 def test_a_description_is_changed_only_when_asked(small):
-    model = fit_on(ESZSL(feature_penalty=10.0, attribute_scaling=None), small)
+    model = fit_on(ESZSL(feature_penalty=0.02, attribute_scaling=None), small)
     name = small.seen_classes[1]
     table = small.descriptions.loc[[name]] * 0 + 7
     with pytest.raises(BadInput, match=rf"has class '{name}' already; give --replace"):

@@ -17,7 +17,7 @@ def _pair(model, X):
 
 @pytest.mark.parametrize("scaling", [None, "unit", "standard"])
 def test_contributions_to_a_bilinear_score_are_its_own_terms_and_add_up_to_the_lead(small, scaling):
-    model = fit_on(ESZSL(feature_penalty=10.0, attribute_scaling=scaling), small)
+    model = fit_on(ESZSL(feature_penalty=0.02, attribute_scaling=scaling), small)
     A = small.description_matrix.astype(np.float64)
     S = A[np.isin(small.class_names, small.seen_classes)]
     if scaling == "unit":
@@ -52,7 +52,7 @@ def test_contributions_to_other_scores_add_up_ever_better(small, method):
 
 
 def test_an_attribute_that_both_classes_share_has_no_say_and_the_sides_are_told_by_name(small):
-    model = fit_on(ESZSL(feature_penalty=10.0, attribute_scaling=None), small)
+    model = fit_on(ESZSL(feature_penalty=0.02, attribute_scaling=None), small)
     x, winner, runner_up = small.features[0], np.array([1, 1, 1, 0, 0, 0]), np.array([1, 1, 0, 1, 0, 0])
     lead = float(x @ model.weights_ @ (winner - runner_up))
     why = explain(model, x, winner.astype(np.float32), runner_up.astype(np.float32), lead)

@@ -5,7 +5,16 @@ import sys
 import pytest
 
 from firstsight.errors import BadInput
-from firstsight.tuning.candidates import Candidate, at_an_end, best_of, grid_candidates, search_optuna
+from firstsight.tuning.candidates import (
+    Candidate,
+    at_an_end,
+    best_of,
+    beyond_noise,
+    gain_over,
+    grid_candidates,
+    independent_folds,
+    search_optuna,
+)
 
 
 def _peak(asked):
@@ -80,3 +89,41 @@ def test_without_optuna_its_absence_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(BadInput, match=r"pip install 'firstsight\[optuna\]'"):
         search_optuna(_peak([]), {"penalty": [1.0, 2.0]}, "zsl")
+
+
+def _scored(mean, *apart, parameters=None):
+    """A candidate whose T1 on the folds differs from 50, 60, 70 … by these."""
+    base = [50.0 + 10 * n for n in range(len(apart))]
+    return Candidate(parameters or {"mean": mean}, {"zsl": [b + a for b, a in zip(base, apart, strict=True)]})
+
+
+def test_a_gain_is_paired_fold_by_fold():
+    default, better = _scored(0, 0.0, 0.0, 0.0), _scored(2, 1.0, 2.0, 3.0)
+    # Folds lie 10 apart; what counts is that the differences 1, 2 and 3 lie 1 apart.
+    assert gain_over(default, better, "zsl", 3) == (pytest.approx(2.0), pytest.approx(1 / 3**0.5))
+    assert gain_over(default, better, "zsl", 1) == (pytest.approx(2.0), pytest.approx(1.0))
+
+
+def test_the_defaults_stay_unless_the_gain_exceeds_the_noise():
+    default = _scored("default", 0.0, 0.0, 0.0)
+    lucky = _scored("lucky", 9.0, -2.0, -1.0)  # 2 on average, with a standard error of 3.5
+    steady = _scored("steady", 1.0, 1.2, 0.8)
+    assert best_of([default, lucky, steady], "zsl") is lucky
+    assert beyond_noise([default, lucky], default, "zsl", 3) is default
+    assert beyond_noise([lucky, default, steady], default, "zsl", 3) is steady
+    worse = _scored("worse", -1.0, -1.0, -1.0)
+    assert beyond_noise([default, worse], default, "zsl", 3) is default
+
+
+def test_folds_that_share_classes_count_as_fewer(small):
+    assert independent_folds(small.validation_folds(2)) == 2  # of 14 classes, each holds out five others
+    repeated = small.validation_folds(12)
+    assert independent_folds(repeated) == pytest.approx(14 / 5)
+    default, other = _scored("default", *[0.0] * 12), _scored("other", *[1.0, -0.3] * 6)
+    error = gain_over(default, other, "zsl", 12)[1]
+    assert error < gain_over(default, other, "zsl", 12)[0] < gain_over(default, other, "zsl", 14 / 5)[1]
+
+
+def test_where_the_defaults_cannot_be_fitted_the_best_of_the_others_is_chosen():
+    default, other = Candidate({"a": 1}, {}, "It cannot be."), _scored("other", 1.0, 1.0)
+    assert beyond_noise([default, other], default, "zsl", 2) is other

@@ -40,7 +40,22 @@ class Search(StrEnum):
 ObjectiveOption = Annotated[Setting, typer.Option(help="zsl maximises T1, gzsl maximises H; both chooses for each.")]
 SearchOption = Annotated[Search, typer.Option(help="Every combination, or Optuna's proposals.")]
 TrialsOption = Annotated[int | None, typer.Option(min=1, help="How many proposals (optuna only; 20 if left out).")]
-FoldsOption = Annotated[int, typer.Option(min=1, help="Validation folds of the training classes.")]
+FoldsOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="Validation folds of the training classes: 3; with --methods 12, 6 or 3, by their number."),
+]
+MethodsOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Several methods (all, or names with commas between them), each with the same budget; --json is a folder."
+    ),
+]
+CalibratedOption = Annotated[
+    bool,
+    typer.Option(
+        "--calibrated-h", help="Maximise H with the best constant of each fold taken off seen scores. With --methods, always."
+    ),
+]
 GridOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -59,11 +74,13 @@ OutOption = Annotated[Path | None, typer.Option(help="Save the model, trained on
 def tune(
     data: Data,
     method: Method = "deep-embedding",
+    methods: MethodsOption = None,
     objective: ObjectiveOption = Setting.both,
     search: SearchOption = Search.grid,
     trials: TrialsOption = None,
-    folds: FoldsOption = 3,
+    folds: FoldsOption = None,
     grid: GridOption = None,
+    calibrated: CalibratedOption = False,
     set: Set = None,
     preset: Preset = None,
     features: Features = None,
@@ -84,6 +101,11 @@ def tune(
     from firstsight.tuning.trials import forget_trials
 
     _refuse_contradictions(objective, search, trials, out)
+    if methods is not None:
+        _refuse_with_methods({"--grid": grid, "--set": set, "--preset": preset, "--trials": trials, "--out": out}, json)
+        _tune_all(data, features, methods, objective, folds, processes, seed, json)
+        return
+    folds = 3 if folds is None else folds
     entry = _entry(method, read_assignments(set, preset))
     values = read_grid(grid, entry.given)
     dataset = load_dataset(data, features)
@@ -94,7 +116,7 @@ def tune(
         _console().print(f"Going on from {trials_folder}.", style="dim")
     choice = run(
         entry, dataset, objective=objective.value, grid=values, folds=folds, search=search.value, trials=trials,
-        processes=processes, out=trials_folder, random_state=seed,
+        calibrated=calibrated, processes=processes, out=trials_folder, random_state=seed,
         progress=lambda records: _console().print(fit_in_a_line(records)),
     )  # fmt: skip
     show_choice(choice)
@@ -128,16 +150,45 @@ def show_choice(choice: Choice) -> None:
     """The table of candidates, and what was chosen for each objective."""
     from firstsight.evaluation import TITLES
     from firstsight.execution.plan import in_words
-    from firstsight.tuning.candidates import FIGURE, at_an_end, best_of
+    from firstsight.tuning.candidates import FIGURE, at_an_end
 
     console = _console()
-    best = {o: best_of(choice.candidates, o) for o in choice.objectives}
+    best = {o: choice.winner(o) for o in choice.objectives}
     console.print(f"On {choice.folds} {'fold' if choice.folds == 1 else 'folds'} of validation classes:")
     console.print(_table(choice.candidates, best), soft_wrap=False)
     for objective, found in best.items():
         ends = at_an_end(found, choice.grid) if choice.search == "grid" else []
         hint = f"  (the end of what was tried for {' and '.join(ends)}: --grid can go further)" if ends else ""
-        console.print(f"chosen for {TITLES[FIGURE[objective]]}: {in_words(found.parameters)}{hint}")
+        kept = " (the defaults: no gain beyond the noise between folds)" if found.parameters == choice.default else ""
+        console.print(f"chosen for {TITLES[FIGURE[objective]]}: {in_words(found.parameters)}{kept}{hint}")
+
+
+def _refuse_with_methods(others: dict[str, Any], json: Path | None) -> None:
+    if given := [name for name, value in others.items() if value]:
+        raise BadInput(f"{given[0]} is about one method, and --methods about several with one budget; leave one out.")
+    if json is None or json.is_file() or json.suffix == ".json":
+        raise BadInput("--methods writes one file per method: give --json FOLDER, for example --json tuned.")
+
+
+def _tune_all(
+    data: str, features: str | None, methods: str, objective: Setting, folds: int | None, processes: int | None,
+    seed: int, folder: Path,
+) -> None:  # fmt: skip
+    from firstsight.data import load_dataset
+    from firstsight.execution.plan import cheapest_first, choose_methods
+    from firstsight.tuning import tune_all
+    from firstsight.tuning.search import fit_in_a_line
+
+    words = choose_methods(methods)
+    choices = tune_all(
+        cheapest_first(words) if methods.strip() == "all" else words, load_dataset(data, features), out=folder,
+        objective=objective.value, folds=folds, processes=processes, random_state=seed,
+        progress=lambda records: _console().print(f"{records[0].method}: {fit_in_a_line(records)}"),
+    )  # fmt: skip
+    for choice in choices:
+        file = choice.to_file()
+        _console().print(f"\n{choice.entry.name}: {len(choice.candidates)} candidates, {file.fits} fits.", style="bold")
+        show_choice(choice)
 
 
 def _save_model(choice: Choice, out: Path) -> None:

@@ -174,7 +174,8 @@ class ZeroShotDataset:
 
         Each fold holds out `n_classes` seen classes as its unseen ones (the benchmarks' own number for AWA1,
         AWA2, CUB, SUN and APY, else a third of them) and the share `held_out` of every other class's training
-        rows as its `test_seen`. No two folds hold out the same class while there are enough classes.
+        rows as its `test_seen`. No two folds hold out the same class while there are enough classes; then the
+        classes are shuffled anew, so that all are held out about equally often.
         A fold shares this data set's feature array; its class table has the seen classes only, and test rows
         have no label and are in none of its parts.
         """

@@ -50,9 +50,10 @@ def _default(name: str, n_seen: int) -> int:
 
 
 def _choices(seen: np.ndarray, n_folds: int, n_classes: int, random: np.random.Generator) -> list[np.ndarray]:
-    if n_folds * n_classes <= seen.size:  # no class validates twice
-        return np.split(random.permutation(seen)[: n_folds * n_classes], n_folds)
-    return [random.permutation(seen)[:n_classes] for _ in range(n_folds)]
+    at_once = seen.size // n_classes  # folds from one shuffling: no class validates twice before each could have once
+    times = -(-n_folds // at_once)
+    cut = [np.split(random.permutation(seen)[: at_once * n_classes], at_once) for _ in range(times)]
+    return [fold for folds in cut for fold in folds][:n_folds]
 
 
 def _fold(

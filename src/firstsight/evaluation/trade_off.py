@@ -31,6 +31,11 @@ class TradeOff:
         """AUSUC as a fraction of the unit square."""
         return float(np.trapezoid(self.tr, self.ts))
 
+    @property
+    def best_h(self) -> float:
+        """The highest H on the curve, as a fraction: what the best constant gives on these very rows."""
+        return max(harmonic_mean(ts, tr) for ts, tr in zip(self.ts, self.tr, strict=True))
+
     def at(self, constant: float) -> tuple[float, float]:
         """(ts, tr) when `constant` is taken off every seen score; a tie goes to the unseen class."""
         position = np.searchsorted(self.constants, constant, side="right")

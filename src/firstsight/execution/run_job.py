@@ -99,6 +99,7 @@ def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate:
                     common["warnings"] = [*common["warnings"], f"Not calibrated: {error}"]
             measured["seen_unseen"] = {
                 "ausuc": percent(curve.area),
+                "best_h": percent(curve.best_h),
                 "curve": curve.points(),
                 "calibrated": calibrated,
             }

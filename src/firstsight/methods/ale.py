@@ -31,7 +31,8 @@ class ALE(BilinearRanking):
     margin : float
         Δ. W starts at zero, so only learning_rate / margin has an effect on predictions.
     learning_rate : float
-        For the mean gradient of a batch: the paper's rate per row, times the batch size.
+        For the mean gradient of a batch (the paper's rate per row, times the batch size), in units of
+        1 / (mean ‖x‖² · mean ‖a‖²): a step moves scores alike, however long rows and descriptions are.
     epochs, batch_size : int
         Passes over the rows, and rows per step.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
@@ -76,7 +77,7 @@ class ALE(BilinearRanking):
 
     space = "latent"
     reference = "Akata et al., Label-Embedding for Image Classification, TPAMI 2016"
-    grid: ClassVar[dict[str, list[Any]]] = {"learning_rate": [3.0, 10.0, 30.0], "epochs": [8, 16, 32]}
+    grid: ClassVar[dict[str, list[Any]]] = {"learning_rate": [3.0, 10.0, 30.0], "epochs": [16, 32]}
     _loss = staticmethod(ranked_hinge)
 
     def __init__(

@@ -115,7 +115,7 @@ class CMT(ZeroShotClassifier):
 
     space = "semantic"
     reference = "Socher et al., Zero-Shot Learning Through Cross-Modal Transfer, NeurIPS 2013"
-    grid: ClassVar[dict[str, list[Any]]] = {"penalty": [3e-3, 1e-2, 3e-2], "hidden": [512, 1024]}
+    grid: ClassVar[dict[str, list[Any]]] = {"penalty": [1e-3, 3e-3, 1e-2], "epochs": [10, 30]}
     quick: ClassVar[dict[str, Any]] = {"hidden": 64, "learning_rate": 1e-2, "epochs": 30, "penalty": 1e-4}
 
     _dtypes = (np.float32,)

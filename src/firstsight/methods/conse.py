@@ -34,7 +34,7 @@ class ConSE(ZeroShotClassifier):
     top : int
         T, how many seen classes are mixed; all of them if there are fewer.
     penalty : float
-        α, the weight of the squared norm of the weights.
+        α, the weight of the squared norm of the weights, as a multiple of the mean variance of the features.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
         Scaling of rows and of descriptions, fitted on the training rows and seen classes.
 
@@ -72,7 +72,7 @@ class ConSE(ZeroShotClassifier):
 
     space = "latent"
     reference = "Norouzi et al., Zero-Shot Learning by Convex Combination of Semantic Embeddings, ICLR 2014"
-    grid: ClassVar[dict[str, list[Any]]] = {"top": [5, 10, 20], "penalty": [0.003, 0.01, 0.03]}
+    grid: ClassVar[dict[str, list[Any]]] = {"top": [2, 5, 10], "penalty": [0.0104, 0.1]}
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "top": [Interval(Integral, 1, None, closed="left")],
@@ -83,7 +83,7 @@ class ConSE(ZeroShotClassifier):
         self,
         *,
         top: int = 5,
-        penalty: float = 0.003,
+        penalty: float = 0.0104,
         feature_scaling: Scaling = None,
         attribute_scaling: Scaling = "unit",
     ) -> None:

@@ -90,7 +90,7 @@ class DEM(ZeroShotClassifier):
 
     space = "visual"
     reference = "Zhang, Xiang and Gong, Learning a Deep Embedding Model for Zero-Shot Learning, CVPR 2017"
-    grid: ClassVar[dict[str, list[Any]]] = {"penalty": [1e-4, 3e-4, 1e-3], "epochs": [100, 200]}
+    grid: ClassVar[dict[str, list[Any]]] = {"penalty": [1e-4, 3e-4, 1e-3], "epochs": [200, 600]}
     quick: ClassVar[dict[str, Any]] = {"hidden": 64, "learning_rate": 1e-2}
 
     _dtypes = (np.float32,)

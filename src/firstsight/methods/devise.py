@@ -60,21 +60,21 @@ class DeViSE(BilinearRanking):
     >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
     >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
     >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
-    >>> model = DeViSE(learning_rate=0.1, random_state=0).fit(X, y, descriptions)
+    >>> model = DeViSE(random_state=0).fit(X, y, descriptions)
     >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])
     array([5])
     """
 
     space = "semantic"
     reference = "Frome et al., DeViSE: A Deep Visual-Semantic Embedding Model, NIPS 2013"
-    grid: ClassVar[dict[str, list[Any]]] = {"learning_rate": [3e-4, 1e-3, 3e-3], "epochs": [8, 16, 32]}
+    grid: ClassVar[dict[str, list[Any]]] = {"learning_rate": [0.6, 2.048, 6.0], "epochs": [16, 32]}
     _loss = staticmethod(summed_hinge)
 
     def __init__(
         self,
         *,
         margin: float = 1.0,
-        learning_rate: float = 1e-3,
+        learning_rate: float = 2.048,
         epochs: int = 16,
         batch_size: int = 64,
         feature_scaling: Scaling = "standard",

@@ -10,7 +10,7 @@ from scipy.linalg import solve
 from sklearn.utils._param_validation import Interval
 
 from firstsight.methods.base import ZeroShotClassifier
-from firstsight.methods.parts.moments import class_sums, gram
+from firstsight.methods.parts.moments import class_sums, gram, mean_eigenvalue
 from firstsight.methods.parts.scaling import Scaling
 
 
@@ -34,9 +34,10 @@ class ESZSL(ZeroShotClassifier):
     Parameters
     ----------
     feature_penalty : float
-        γ, the ridge penalty on the side of the features; it grows with the number of rows.
+        γ, the ridge penalty on the side of the features, as a multiple of the mean eigenvalue of XᵀX: it means the
+        same however many rows there are and however long they are.
     attribute_penalty : float
-        λ, the ridge penalty on the side of the descriptions; it grows with the number of classes.
+        λ, the ridge penalty on the side of the descriptions, as a multiple of the mean eigenvalue of SᵀS.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
         Scaling of rows and of descriptions, fitted on the training rows and seen classes.
 
@@ -73,8 +74,8 @@ class ESZSL(ZeroShotClassifier):
     space = "latent"
     reference = "Romera-Paredes and Torr, An Embarrassingly Simple Approach to Zero-Shot Learning, ICML 2015"
     grid: ClassVar[dict[str, list[Any]]] = {
-        "feature_penalty": [3e2, 1e3, 3e3],
-        "attribute_penalty": [0.1, 0.3, 1.0],
+        "feature_penalty": [0.1, 0.288, 1.0],
+        "attribute_penalty": [0.1, 0.624],
     }
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -85,8 +86,8 @@ class ESZSL(ZeroShotClassifier):
     def __init__(
         self,
         *,
-        feature_penalty: float = 1e3,
-        attribute_penalty: float = 0.3,
+        feature_penalty: float = 0.288,
+        attribute_penalty: float = 0.624,
         feature_scaling: Scaling = None,
         attribute_scaling: Scaling = "unit",
     ) -> None:
@@ -96,10 +97,9 @@ class ESZSL(ZeroShotClassifier):
         self.attribute_scaling = attribute_scaling
 
     def _fit(self, X, y, S):
-        (d, a), k = (X.shape[1], S.shape[1]), len(S)
-        left = gram(X) + self.feature_penalty * np.eye(d)  # (d, d)
-        right = S.T.astype(np.float64) @ S + self.attribute_penalty * np.eye(a)  # (a, a)
-        half = solve(left, class_sums(X, y, k).T @ S, assume_a="pos")  # (d, a)
+        left = _ridge(gram(X), self.feature_penalty)  # (d, d)
+        right = _ridge(gram(S), self.attribute_penalty)  # (a, a)
+        half = solve(left, class_sums(X, y, len(S)).T @ S, assume_a="pos")  # (d, a)
         self.weights_ = solve(right, half.T, assume_a="pos").T.astype(X.dtype)  # (d, a)
 
     def _embed_classes(self, A):
@@ -110,3 +110,7 @@ class ESZSL(ZeroShotClassifier):
 
     def _export_scores(self, graph, X, A):
         return graph.bilinear(X, self.weights_, A)
+
+
+def _ridge(M: np.ndarray, penalty: float) -> np.ndarray:
+    return M + penalty * mean_eigenvalue(M) * np.eye(len(M))

@@ -84,7 +84,7 @@ class GFZSL(ZeroShotClassifier):
     reference = "Verma and Rai, A Simple Exponential Family Framework for Zero-Shot Learning, ECML PKDD 2017"
     grid: ClassVar[dict[str, list[Any]]] = {
         "mean_penalty": [0.1, 0.3, 1.0],
-        "variance_penalty": [1e2, 1e3, 1e4],
+        "variance_penalty": [30.0, 1e4],
     }
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

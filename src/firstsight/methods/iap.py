@@ -38,7 +38,7 @@ class IAP(ZeroShotClassifier):
     Parameters
     ----------
     penalty : float
-        α, the weight of the squared norm of the weights.
+        α, the weight of the squared norm of the weights, as a multiple of the mean variance of the features.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
         Scaling of rows and of descriptions, fitted on the training rows and seen classes.
 
@@ -81,7 +81,7 @@ class IAP(ZeroShotClassifier):
 
     space = "semantic"
     reference = "Lampert et al., Attribute-Based Classification for Zero-Shot Visual Object Categorization, TPAMI 2014"
-    grid: ClassVar[dict[str, list[Any]]] = {"penalty": [0.01, 0.03, 0.1]}
+    grid: ClassVar[dict[str, list[Any]]] = {"penalty": [0.003, 0.01, 0.03, 0.104, 0.3, 1.0]}
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "penalty": [Interval(Real, 0, None, closed="neither")],
@@ -90,7 +90,7 @@ class IAP(ZeroShotClassifier):
     def __init__(
         self,
         *,
-        penalty: float = 0.03,
+        penalty: float = 0.104,
         feature_scaling: Scaling = None,
         attribute_scaling: Scaling = None,
     ) -> None:

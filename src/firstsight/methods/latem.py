@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval
 from torch import Tensor
 
 from firstsight.methods.base import RandomState, ZeroShotClassifier
+from firstsight.methods.parts.moments import mean_square
 from firstsight.methods.parts.ranking import random_wrong_class
 from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.tensors import as_tensor, make_generator
@@ -40,11 +41,12 @@ class LatEm(ZeroShotClassifier):
     margin : float
         m, 1 in the paper.
     learning_rate : float
-        For the mean gradient of a batch: the paper's rate per row, times the batch size.
+        For the mean gradient of a batch (the paper's rate per row, times the batch size), in units of
+        1 / (mean ‖x‖² · mean ‖a‖²): a step moves scores alike, however long rows and descriptions are.
     epochs, batch_size : int
         Passes over the rows, and rows per step.
     initial_scale : float
-        W_k starts with independent normal entries of this deviation over √d: equal maps would never part.
+        W_k starts with independent normal entries, for scores of this deviation: equal maps would never part.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
         Scaling of rows and of descriptions, fitted on the training rows and seen classes.
     verbose : bool
@@ -86,7 +88,7 @@ class LatEm(ZeroShotClassifier):
 
     space = "latent"
     reference = "Xian et al., Latent Embeddings for Zero-Shot Classification, CVPR 2016"
-    grid: ClassVar[dict[str, list[Any]]] = {"n_maps": [2, 4], "learning_rate": [0.03, 0.1, 0.3]}
+    grid: ClassVar[dict[str, list[Any]]] = {"n_maps": [1, 2], "learning_rate": [60.0, 204.8, 600.0]}
 
     _dtypes = (np.float32,)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -100,7 +102,7 @@ class LatEm(ZeroShotClassifier):
         *,
         n_maps: int = 2,
         margin: float = 1.0,
-        learning_rate: float = 0.1,
+        learning_rate: float = 204.8,
         epochs: int = 32,
         batch_size: int = 64,
         initial_scale: float = 0.1,
@@ -124,8 +126,9 @@ class LatEm(ZeroShotClassifier):
         rows, labels, A = as_tensor(X), torch.from_numpy(y), as_tensor(S)
         generator = make_generator(self.random_state)
         d, a = X.shape[1], S.shape[1]
+        unit = mean_square(X) * mean_square(S)  # of squared scores, for W of unit size
         # The maps lie side by side, so that one matrix product serves them all.
-        W = torch.randn(d, self.n_maps * a, generator=generator) * (self.initial_scale / d**0.5)
+        W = torch.randn(d, self.n_maps * a, generator=generator) * (self.initial_scale / unit**0.5)
 
         def loss(batch: Tensor) -> Tensor:
             right = labels[batch]
@@ -139,7 +142,7 @@ class LatEm(ZeroShotClassifier):
             len(rows),
             epochs=self.epochs,
             batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
+            learning_rate=self.learning_rate / unit,
             generator=generator,
             optimizer="sgd",
             description=type(self).__name__,

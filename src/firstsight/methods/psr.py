@@ -13,6 +13,7 @@ from torch.nn.functional import normalize
 
 from firstsight.methods.base import RandomState, ZeroShotClassifier
 from firstsight.methods.parts.class_means import class_mean_loss, class_means
+from firstsight.methods.parts.moments import mean_square
 from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.tensors import as_tensor, make_generator
 from firstsight.methods.parts.training import train
@@ -29,13 +30,13 @@ class PSR(ZeroShotClassifier):
 
     Objective, with f(a) = W₂ relu(W₁ a + b₁) + b₂ the encoder, g the decoder (of the same form)::
 
-        Σ_c (n_c/n) ‖μ_c − f(a_c)‖² + ρ · mean_{r,s} R(r, s) + κ · mean_c ‖a_c − g(f(a_c))‖² + λ ‖θ‖²
+        Σ_c (n_c/n) ‖μ_c − f(a_c)‖² + x² (ρ · mean_{r,s} R(r, s) + κ · mean_c ‖a_c − g(f(a_c))‖²/a² + λ ‖θ‖²)
 
         R(r, s) = [δ_rs − v_rs]₊ if δ_rs ≥ τ (similar classes), else [v_rs − δ_rs]₊
         δ_rs = cos(a_r − ā, a_s − ā),  v_rs = cos(f(a_r) − x̄, μ_s − x̄)
 
-    with ā and x̄ the means of seen descriptions and of rows,
-    solved by Adam. The networks see the class alone, so the first term is mean_i ‖x_i − f(a_{y_i})‖² up to a
+    with ā and x̄ the means of seen descriptions and of rows, and x² and a² the means of their squared lengths, so that
+    ρ, κ and λ mean the same whatever these are. Solved by Adam. The networks see the class alone, so the first term is mean_i ‖x_i − f(a_{y_i})‖² up to a
     constant: everything is a problem on k rows, whatever n is.
 
     Score: −‖x − f(a_c)‖².
@@ -100,7 +101,7 @@ class PSR(ZeroShotClassifier):
 
     space = "visual"
     reference = "Annadani and Biswas, Preserving Semantic Relations for Zero-Shot Learning, CVPR 2018"
-    grid: ClassVar[dict[str, list[Any]]] = {"relation": [100.0, 1000.0, 3000.0], "penalty": [3e-3, 1e-2, 3e-2]}
+    grid: ClassVar[dict[str, list[Any]]] = {"relation": [0.05, 0.488, 2.0], "epochs": [200, 600]}
     quick: ClassVar[dict[str, Any]] = {"hidden": 64, "learning_rate": 1e-2, "relation": 1.0, "reconstruction": 1.0}
 
     _dtypes = (np.float32,)
@@ -117,9 +118,9 @@ class PSR(ZeroShotClassifier):
         *,
         hidden: int = 1200,
         similarity: float = 0.2,
-        relation: float = 1000.0,
-        reconstruction: float = 10.0,
-        penalty: float = 1e-2,
+        relation: float = 0.488,
+        reconstruction: float = 4.88e-3,
+        penalty: float = 4.88e-6,
         learning_rate: float = 1e-3,
         epochs: int = 200,
         batch_size: int = 64,
@@ -147,6 +148,7 @@ class PSR(ZeroShotClassifier):
         weights |= draw_two_layers("decode", X.shape[1], self.hidden, S.shape[1], generator)
         A, (means, shares) = as_tensor(S), map(as_tensor, class_means(X, y, len(S)))
         centre = shares @ means  # the mean of all rows
+        x2, a2 = mean_square(X), mean_square(S)
         centred, directions = normalize(A - A.mean(0)), normalize(means - centre)
         similar = centred @ centred.T  # δ (k, k)
 
@@ -155,9 +157,9 @@ class PSR(ZeroShotClassifier):
             back = two_layers(weights, "decode", embedded)
             return (
                 class_mean_loss(embedded, means[batch], shares[batch], len(A))
-                + self.relation
+                + (x2 * self.relation)
                 * relation_loss(normalize(embedded - centre) @ directions.T, similar[batch], self.similarity)
-                + self.reconstruction * (back - A[batch]).square().sum(1).mean()
+                + (x2 / a2 * self.reconstruction) * (back - A[batch]).square().sum(1).mean()
             )
 
         self.history_ = train(
@@ -167,7 +169,7 @@ class PSR(ZeroShotClassifier):
             epochs=self.epochs,
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,
-            weight_decay=2 * self.penalty,
+            weight_decay=2 * x2 * self.penalty,
             generator=generator,
             description="PSR",
             verbose=self.verbose,

@@ -89,7 +89,7 @@ class QFSL(TransductiveClassifier):
     space = "latent"
     extra_supervision = "its unlabelled rows are known to belong to unseen classes"
     reference = "Song et al., Transductive Unbiased Embedding for Zero-Shot Learning, CVPR 2018"
-    grid: ClassVar[dict[str, list[Any]]] = {"pool_weight": [0.1, 0.2, 0.5], "learning_rate": [3e-4, 1e-3, 3e-3]}
+    grid: ClassVar[dict[str, list[Any]]] = {"pool_weight": [0.2, 1.0], "learning_rate": [3e-4, 1e-3, 3e-3]}
 
     _dtypes = (np.float32,)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -105,7 +105,7 @@ class RN(ZeroShotClassifier):
 
     space = "latent"
     reference = "Sung et al., Learning to Compare: Relation Network for Few-Shot Learning, CVPR 2018"
-    grid: ClassVar[dict[str, list[Any]]] = {"attribute_gain": [1.0, 2.0, 4.0], "balance": [0.0, 0.25, 0.5]}
+    grid: ClassVar[dict[str, list[Any]]] = {"attribute_gain": [1.0, 2.0, 4.0], "balance": [0.25, 0.5]}
     quick: ClassVar[dict[str, Any]] = {
         "attribute_hidden": 32,
         "embedding_dim": 32,

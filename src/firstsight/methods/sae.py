@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from firstsight.methods.base import ZeroShotClassifier
-from firstsight.methods.parts.moments import class_sums, gram
+from firstsight.methods.parts.moments import class_sums, gram, mean_eigenvalue
 from firstsight.methods.parts.scaling import Scaling, scale
 
 
@@ -37,8 +37,8 @@ class SAE(ZeroShotClassifier):
     direction : {"visual", "semantic"}
         Where row and class are compared.
     encoding_weight : float
-        λ, the weight of the encoder's error relative to the decoder's; it goes with the squared length of
-        descriptions over that of rows (about 1/d for unit descriptions and standardised features).
+        λ, the weight of the encoder's error relative to the decoder's, as a multiple of the mean eigenvalue of
+        S_yᵀS_y over that of XᵀX: at 1 both have the same say in the equation, whatever their lengths.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
         Scaling of rows and of descriptions, fitted on the training rows and seen classes.
 
@@ -75,7 +75,7 @@ class SAE(ZeroShotClassifier):
     reference = "Kodirov et al., Semantic Autoencoder for Zero-Shot Learning, CVPR 2017"
     grid: ClassVar[dict[str, list[Any]]] = {
         "direction": ["visual", "semantic"],
-        "encoding_weight": [1e-4, 3e-4, 1e-3, 3e-3],
+        "encoding_weight": [0.0936, 0.5, 2.0],
     }
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -87,7 +87,7 @@ class SAE(ZeroShotClassifier):
         self,
         *,
         direction: Literal["visual", "semantic"] = "visual",
-        encoding_weight: float = 3e-4,
+        encoding_weight: float = 0.0936,
         feature_scaling: Scaling = "standard",
         attribute_scaling: Scaling = "unit",
     ) -> None:
@@ -98,10 +98,10 @@ class SAE(ZeroShotClassifier):
 
     def _fit(self, X, y, S):
         counts = np.bincount(y)
-        left = (S.T * counts) @ S  # (a, a): S_yᵀS_y
-        right = self.encoding_weight * gram(X)  # (d, d)
-        target = (1 + self.encoding_weight) * (S.T @ class_sums(X, y, len(S)))  # (a, d)
-        self.weights_ = _solve_symmetric_sylvester(left, right, target).astype(X.dtype)
+        left, right = (S.T * counts) @ S, gram(X)  # S_yᵀS_y (a, a), XᵀX (d, d)
+        weight = self.encoding_weight * mean_eigenvalue(left) / mean_eigenvalue(right)  # λ
+        target = (1 + weight) * (S.T @ class_sums(X, y, len(S)))  # (a, d)
+        self.weights_ = _solve_symmetric_sylvester(left, weight * right, target).astype(X.dtype)
 
     def _embed_classes(self, A):
         return _unit(A if self.direction == "semantic" else A @ self.weights_)

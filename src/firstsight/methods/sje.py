@@ -66,7 +66,7 @@ class SJE(BilinearRanking):
 
     space = "latent"
     reference = "Akata et al., Evaluation of Output Embeddings for Fine-Grained Image Classification, CVPR 2015"
-    grid: ClassVar[dict[str, list[Any]]] = {"learning_rate": [5.0, 15.0, 30.0], "epochs": [8, 16, 32]}
+    grid: ClassVar[dict[str, list[Any]]] = {"learning_rate": [5.0, 15.0, 45.0], "epochs": [16, 32]}
     _loss = staticmethod(hardest_hinge)
 
     def __init__(

@@ -37,7 +37,7 @@ class SynC(ZeroShotClassifier):
     Parameters
     ----------
     penalty : float
-        α, the weight of the squared norm of the classifiers.
+        α, the weight of the squared norm of the classifiers, as a multiple of the mean variance of the features.
     kernel_width : float
         σ, in units of the median distance. The wider, the more phantoms have a say.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
@@ -79,7 +79,7 @@ class SynC(ZeroShotClassifier):
 
     space = "latent"
     reference = "Changpinyo et al., Synthesized Classifiers for Zero-Shot Learning, CVPR 2016"
-    grid: ClassVar[dict[str, list[Any]]] = {"penalty": [3e-4, 1e-3, 3e-3], "kernel_width": [1.0, 1.4, 2.0]}
+    grid: ClassVar[dict[str, list[Any]]] = {"penalty": [3.57, 20.0], "kernel_width": [0.7, 1.4, 2.0]}
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "penalty": [Interval(Real, 0, None, closed="neither")],
@@ -89,7 +89,7 @@ class SynC(ZeroShotClassifier):
     def __init__(
         self,
         *,
-        penalty: float = 1e-3,
+        penalty: float = 3.57,
         kernel_width: float = 1.4,
         feature_scaling: Scaling = "unit",
         attribute_scaling: Scaling = "unit",

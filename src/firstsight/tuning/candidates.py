@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from firstsight.data import ZeroShotDataset
 from firstsight.errors import BadInput
 
 # What each objective maximises: T1 in the conventional setting, H in the generalized one.
@@ -77,6 +78,38 @@ def best_of(candidates: list[Candidate], objective: str) -> Candidate:
         reason = candidates[0].error.rstrip(".") if candidates else "there are none"
         raise BadInput(f"No candidate could be fitted ({reason}); give other values.")
     return max(candidates, key=lambda candidate: candidate.mean(objective))
+
+
+# How a choice is made where the defaults are among the candidates and there are folds to tell noise by.
+RULE = "the highest mean among candidates whose gain over the defaults exceeds its standard error; else the defaults"
+
+
+def independent_folds(folds: Sequence[ZeroShotDataset]) -> float:
+    """How many folds without a class in common would hold out as many different classes as these do.
+
+    Folds that hold out the same classes repeat part of the same evidence: four times three folds of twelve classes
+    know no more classes than three do.
+    """
+    held_out = [fold.unseen_classes for fold in folds]
+    different = {name for names in held_out for name in names}
+    return min(len(folds), len(different) / float(np.mean([len(names) for names in held_out])))
+
+
+def gain_over(default: Candidate, candidate: Candidate, objective: str, independent: float) -> tuple[float, float]:
+    """What a candidate scores above the defaults, mean over the folds, and the standard error of that.
+
+    The error is paired: folds differ far more from each other than two candidates on one fold do.
+    """
+    differences = np.subtract(candidate.scores[objective], default.scores[objective])
+    return float(differences.mean()), float(differences.std(ddof=1) / np.sqrt(independent))
+
+
+def beyond_noise(candidates: list[Candidate], default: Candidate, objective: str, independent: float) -> Candidate:
+    """`RULE`: the defaults stay, unless another candidate is better by more than the folds differ about it."""
+    if not default.scores:
+        return best_of(candidates, objective)
+    gains = [(c, *gain_over(default, c, objective, independent)) for c in candidates if c.scores and c is not default]
+    return best_of([default, *(c for c, gain, error in gains if gain > error)], objective)
 
 
 def at_an_end(best: Candidate, grid: dict[str, list[Any]]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,7 +20,16 @@ from firstsight.files import write_atomically
 from firstsight.methods import ZeroShotClassifier, judge
 from firstsight.records import Record
 from firstsight.terminal import say
-from firstsight.tuning.candidates import FIGURE, Candidate, best_of, grid_candidates, search_optuna
+from firstsight.tuning.candidates import (
+    FIGURE,
+    RULE,
+    Candidate,
+    best_of,
+    beyond_noise,
+    grid_candidates,
+    independent_folds,
+    search_optuna,
+)
 from firstsight.tuning.choice_schema import ChoiceFile
 from firstsight.tuning.choices import refuse_to_lose
 from firstsight.tuning.trials import Trials
@@ -65,17 +74,34 @@ class Choice:
     folds: int
     search: str
     seed: int
+    default: dict[str, Any] | None = None  # the candidate that holds the estimator's own values, if it was tried
+    independent: float = 1.0  # folds, those that share classes counted as fewer
+    calibrated: bool = False  # whether H is with the best constant of each fold
+    race: bool = False
+
+    @property
+    def rule(self) -> str:
+        """How it was chosen, in words; empty: the highest mean."""
+        return RULE if self.default is not None and self.folds > 1 else ""
+
+    def winner(self, objective: str) -> Candidate:
+        """The candidate that was chosen, of those that were tried on every fold."""
+        tried = [c for c in self.candidates if not c.scores or len(c.scores[objective]) == self.folds]
+        if not self.rule:
+            return best_of(tried, objective)
+        default = next(c for c in tried if c.parameters == self.default)
+        return beyond_noise(tried, default, objective, self.independent)
 
     @property
     def chosen(self) -> dict[str, dict[str, Any]]:
         """By objective ("zsl": T1, "gzsl": H), the parameters: those that were fixed, and the best candidate's."""
-        best = {o: best_of(self.candidates, o).parameters for o in self.objectives}
+        best = {o: self.winner(o).parameters for o in self.objectives}
         return {o: {**self.entry.given, **parameters} for o, parameters in best.items()}
 
     @property
     def best(self) -> dict[str, Any]:
         """The parameters of the best candidate; where two objectives disagree, `chosen` has both."""
-        found = [best_of(self.candidates, o).parameters for o in self.objectives]
+        found = [self.winner(o).parameters for o in self.objectives]
         if any(parameters != found[0] for parameters in found):
             raise BadInput(
                 f"T1 is best with {in_words(found[0])} and H with {in_words(found[1])}; take choice.chosen['zsl'] or "
@@ -126,8 +152,24 @@ class Choice:
             "method": self.entry.name, "dataset": self.dataset.name, "split": self.dataset.split_hash,
             "objectives": self.objectives, "search": self.search, "folds": self.folds, "seed": self.seed,
             "grid": self.grid, "fixed": self.entry.given, "chosen": self.chosen, "candidates": scored,
+            "independent_folds": round(self.independent, 2), "calibrated": self.calibrated, "race": self.race,
+            "fits": sum(len(c.scores.get(self.objectives[0], [])) for c in self.candidates),
+            "rule": self.rule, "default": self.default,
         }  # fmt: skip
         return ChoiceFile.model_validate_json(json.dumps(about))
+
+    @classmethod
+    def from_file(cls, file: ChoiceFile, entry: Entry, dataset: ZeroShotDataset) -> Choice:
+        """What `to_file` told, of an estimator and a data set that are at hand."""
+        of = {"zsl": "t1", "gzsl": "h"}
+        scored = [
+            Candidate(c.parameters, {o: getattr(c, of[o]) for o in file.objectives if not c.error}, c.error)
+            for c in file.candidates
+        ]
+        return cls(
+            dataset, entry, list(file.objectives), scored, dict(file.grid), file.folds, file.search, file.seed,
+            file.default, file.independent_folds or 1.0, file.calibrated, file.race,
+        )  # fmt: skip
 
     def save(self, path: str | Path) -> Path:
         """Write the choice to a .json file, for `benchmark(…, tuned=path)`; one that answers more is not replaced."""
@@ -147,6 +189,8 @@ def tune(
     folds: int = 3,
     search: str = "grid",
     trials: int | None = None,
+    calibrated: bool = False,
+    race: bool = False,
     processes: int | None = None,
     out: str | Path | None = None,
     random_state: int = 0,
@@ -170,6 +214,10 @@ def tune(
         "grid" tries every combination, "optuna" proposes `trials` of them within the grid's limits.
     trials : int, optional
         How many candidates optuna proposes.
+    calibrated : bool
+        Maximise H with the best constant of each fold taken off seen classes' scores, instead of H as it is.
+    race : bool
+        Try all candidates on a third of the folds, and only the best for each objective and the defaults on the rest.
     processes : int, optional
         Worker processes, for methods that are known by a word; all cores if left out.
     out : str or Path, optional
@@ -196,14 +244,36 @@ def tune(
     searched = Entry(entry.name, entry.word, {k: v for k, v in entry.given.items() if k not in values}, entry.estimator)
     dataset = data if isinstance(data, ZeroShotDataset) else load_dataset(data)
     parts = dataset.validation_folds(folds)
+    default = _default(searched, values)
     tell = progress if callable(progress) else (tell_fit if progress else _hear_nothing)
     with records_folder(out) as folder:
-        fits = Trials(folder, parts, searched, objectives, random_state, worker_count(processes), tell)
-        if search == "grid":
+        fits = Trials(folder, parts, searched, objectives, random_state, worker_count(processes), tell, calibrated)
+        if search == "grid" and race:
+            candidates = _race(fits, grid_candidates(values), default)
+        elif search == "grid":
             candidates = fits.score(grid_candidates(values))
         else:
             candidates = search_optuna(fits.score, values, objectives[0], trials or 20, random_state)
-    return Choice(dataset, searched, objectives, candidates, values, folds, search, random_state)
+    tried = default if any(c.parameters == default for c in candidates) else None
+    return Choice(
+        dataset, searched, objectives, candidates, values, folds, search, random_state, tried,
+        independent_folds(parts), calibrated, race,
+    )  # fmt: skip
+
+
+def _default(entry: Entry, values: dict[str, list[Any]]) -> dict[str, Any]:
+    """The estimator's own values of what is searched."""
+    own = entry.make({}, 0, "gzsl").get_params()
+    return {name: own[name] for name in values}
+
+
+def _race(fits: Trials, candidates: list[dict[str, Any]], default: dict[str, Any]) -> list[Candidate]:
+    """All candidates on the first third of the folds; then on all folds those that lead there, and the defaults."""
+    first = replace(fits, folds=fits.folds[: -(-len(fits.folds) // 3)]).score(candidates)
+    leading = [default, *(best_of(first, objective).parameters for objective in fits.objectives)]
+    ahead = [parameters for parameters in candidates if parameters in leading]
+    final = {json.dumps(c.parameters): c for c in fits.score(ahead)}
+    return [final.get(json.dumps(c.parameters), c) for c in first]
 
 
 def grid_of(entry: Entry, grid: Grid | None) -> dict[str, list[Any]]:

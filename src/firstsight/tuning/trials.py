@@ -30,6 +30,7 @@ class Trials:
     seed: int
     processes: int
     tell: Callable[[list[Record]], None] = lambda records: None  # hears of every fit that has ended
+    calibrated: bool = False  # H is the one with the fold's best constant taken off seen classes' scores
 
     def score(self, candidates: list[dict[str, Any]]) -> list[Candidate]:
         """Fit with each candidate on every fold's training rows and judge it on the classes that the fold holds out.
@@ -62,7 +63,13 @@ class Trials:
         if errors:
             return Candidate(parameters, {}, errors[0])
         figures = zip(self.objectives, cells, strict=True)
-        return Candidate(parameters, {o: [getattr(record, FIGURE[o]) for record in records] for o, records in figures})
+        return Candidate(parameters, {o: [self._figure(record, o) for record in records] for o, records in figures})
+
+    def _figure(self, record: Record, objective: str) -> float:
+        if objective == "gzsl" and self.calibrated:
+            return (record.seen_unseen.best_h if record.seen_unseen else None) or 0.0
+        figure: float = getattr(record, FIGURE[objective])
+        return figure
 
 
 def forget_trials(folder: Path, folds: list[ZeroShotDataset]) -> None:

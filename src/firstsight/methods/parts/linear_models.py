@@ -9,22 +9,24 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize
 from scipy.special import expit, softmax
 
-from firstsight.methods.parts.moments import gram
+from firstsight.methods.parts.moments import gram, mean_eigenvalue
 
 # A loss takes scores Z (n, m) and gives its sum over everything and its derivative (n, m).
 Loss = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
 def fit_linear(X: np.ndarray, loss: Loss, n_outputs: int, penalty: float) -> tuple[np.ndarray, np.ndarray]:
-    """W (d, m) and b (m,) that minimise  loss(XW + b)/n + penalty/2 ‖W‖²  by L-BFGS, all outputs together.
+    """W (d, m) and b (m,) that minimise  loss(XW + b)/n + α/2 ‖W‖²  by L-BFGS, all outputs together.
 
-    The unknowns are rotated first. With X centred and LLᵀ = XᵀX/n + penalty·I, put W = L⁻ᵀU and Z = X L⁻ᵀ U: then
-    penalty ‖W‖² = ‖U‖² − ‖Z‖²/n, so the same objective costs nothing more, and its curvature in U is close to that
+    `penalty` is α as a multiple of the mean variance of the features: stretched features leave scores as they are.
+    The unknowns are rotated first. With X centred and LLᵀ = XᵀX/n + α·I, put W = L⁻ᵀU and Z = X L⁻ᵀ U: then
+    α ‖W‖² = ‖U‖² − ‖Z‖²/n, so the same objective costs nothing more, and its curvature in U is close to that
     of a sphere however unequal the features are. Some tens of iterations do, of two matrix products each.
     """
     (n, d), mean = X.shape, X.mean(axis=0)
     rows = X - mean
-    L = cholesky(gram(rows) / n + penalty * np.eye(d), lower=True)
+    scatter = gram(rows) / n
+    L = cholesky(scatter + penalty * mean_eigenvalue(scatter) * np.eye(d), lower=True)
     rotation = solve_triangular(L, np.eye(d), lower=True).T.astype(X.dtype)  # (d, d): L⁻ᵀ
     rows = rows @ rotation  # (n, d)
 

@@ -1,4 +1,4 @@
-"""Sums over rows that closed forms need instead of the rows: XᵀX and one sum per class."""
+"""Sums over rows that closed forms need instead of the rows, and the units that make parameters mean the same anywhere."""
 
 from __future__ import annotations
 
@@ -16,6 +16,16 @@ def gram(X: np.ndarray) -> np.ndarray:
         block = X[start : start + BLOCK].astype(np.float64)
         total += block.T @ block
     return total
+
+
+def mean_eigenvalue(symmetric: np.ndarray) -> float:
+    """tr(M)/d, the unit of a ridge penalty on M: it follows the number of rows and the length of what is summed."""
+    return float(np.trace(symmetric)) / len(symmetric) or 1.0
+
+
+def mean_square(X: np.ndarray) -> float:
+    """Mean squared length of rows; 1 where all are zero, so that it can be divided by."""
+    return float(np.einsum("ij,ij->", X, X, dtype=np.float64)) / len(X) or 1.0
 
 
 def class_sums(X: np.ndarray, y: np.ndarray, n_classes: int) -> np.ndarray:

@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval
 from torch import Tensor
 
 from firstsight.methods.base import RandomState, ZeroShotClassifier
+from firstsight.methods.parts.moments import mean_square
 from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.tensors import as_tensor, make_generator
 from firstsight.methods.parts.training import train
@@ -19,7 +20,8 @@ from firstsight.methods.parts.training import train
 class BilinearRanking(ZeroShotClassifier):
     """Base of the methods that score F(x, c) = xᵀ W a_c and differ in the loss on F, and in their defaults, alone.
 
-    W starts at zero. Every loss here is a hinge on differences of F, so stretching the margin and the learning rate by
+    The learning rate is in units of 1 / (mean ‖x‖² · mean ‖a‖²): a step moves scores alike, however long rows and
+    descriptions are. W starts at zero. Every loss here is a hinge on differences of F, so stretching the margin and the learning rate by
     the same factor stretches W by it and leaves every prediction as it is: only learning_rate / margin matters.
     """
 
@@ -55,7 +57,7 @@ class BilinearRanking(ZeroShotClassifier):
             len(rows),
             epochs=self.epochs,
             batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
+            learning_rate=self.learning_rate / (mean_square(X) * mean_square(S)),
             generator=make_generator(self.random_state),
             optimizer="sgd",
             description=type(self).__name__,
