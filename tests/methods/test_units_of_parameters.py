@@ -1,4 +1,4 @@
-"""Parameters with a unit of their own mean the same on any data: stretched inputs and repeated rows change no answer."""
+"""Parameters with a unit of their own mean the same on any data: stretched and repeated rows change no answer."""
 
 from __future__ import annotations
 

@@ -42,7 +42,9 @@ SearchOption = Annotated[Search, typer.Option(help="Every combination, or Optuna
 TrialsOption = Annotated[int | None, typer.Option(min=1, help="How many proposals (optuna only; 20 if left out).")]
 FoldsOption = Annotated[
     int | None,
-    typer.Option(min=1, help="Validation folds of the training classes: 3; with --methods 12, 6 or 3, by their number."),
+    typer.Option(
+        min=1, help="Validation folds of the training classes: 3; with --methods 12, 6 or 3, by their number."
+    ),
 ]
 MethodsOption = Annotated[
     str | None,
@@ -53,7 +55,8 @@ MethodsOption = Annotated[
 CalibratedOption = Annotated[
     bool,
     typer.Option(
-        "--calibrated-h", help="Maximise H with the best constant of each fold taken off seen scores. With --methods, always."
+        "--calibrated-h",
+        help="Maximise H with the best constant of each fold taken off seen scores. With --methods, always.",
     ),
 ]
 GridOption = Annotated[
@@ -102,8 +105,9 @@ def tune(
 
     _refuse_contradictions(objective, search, trials, out)
     if methods is not None:
-        _refuse_with_methods({"--grid": grid, "--set": set, "--preset": preset, "--trials": trials, "--out": out}, json)
-        _tune_all(data, features, methods, objective, folds, processes, seed, json)
+        alone = {"--grid": grid, "--set": set, "--preset": preset, "--trials": trials, "--out": out}
+        folder = _folder_for_several(alone, json)
+        _tune_all(data, features, methods, objective, folds, processes, seed, folder)
         return
     folds = 3 if folds is None else folds
     entry = _entry(method, read_assignments(set, preset))
@@ -163,11 +167,13 @@ def show_choice(choice: Choice) -> None:
         console.print(f"chosen for {TITLES[FIGURE[objective]]}: {in_words(found.parameters)}{kept}{hint}")
 
 
-def _refuse_with_methods(others: dict[str, Any], json: Path | None) -> None:
+def _folder_for_several(others: dict[str, Any], json: Path | None) -> Path:
+    """Where several methods' choices go; options that are about one method are refused."""
     if given := [name for name, value in others.items() if value]:
         raise BadInput(f"{given[0]} is about one method, and --methods about several with one budget; leave one out.")
     if json is None or json.is_file() or json.suffix == ".json":
         raise BadInput("--methods writes one file per method: give --json FOLDER, for example --json tuned.")
+    return json
 
 
 def _tune_all(

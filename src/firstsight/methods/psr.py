@@ -36,7 +36,8 @@ class PSR(ZeroShotClassifier):
         δ_rs = cos(a_r − ā, a_s − ā),  v_rs = cos(f(a_r) − x̄, μ_s − x̄)
 
     with ā and x̄ the means of seen descriptions and of rows, and x² and a² the means of their squared lengths, so that
-    ρ, κ and λ mean the same whatever these are. Solved by Adam. The networks see the class alone, so the first term is mean_i ‖x_i − f(a_{y_i})‖² up to a
+    ρ, κ and λ mean the same whatever these are.
+    Solved by Adam. The networks see the class alone, so the first term is mean_i ‖x_i − f(a_{y_i})‖² up to a
     constant: everything is a problem on k rows, whatever n is.
 
     Score: −‖x − f(a_c)‖².

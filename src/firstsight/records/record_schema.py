@@ -36,7 +36,9 @@ class Calibrated(Schema):
 
 class SeenUnseen(Schema):
     ausuc: Figure = Field(None, description="area under the curve, percent of the square")
-    best_h: Figure = Field(None, description="highest H on the curve: on test rows a bound, on validation classes a score")
+    best_h: Figure = Field(
+        None, description="highest H on the curve: on test rows a bound, on validation classes a score"
+    )
     curve: List[Point] = Field([], description="(ts, tr) over a constant taken off seen scores")
     calibrated: Calibrated | None = Field(None, description="figures with a constant; null without `--calibrate`")
 

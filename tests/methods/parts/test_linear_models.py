@@ -51,7 +51,9 @@ def test_squared_hinge_agrees_with_scikit_learn(data):
     X, y = data
     W, _ = fit_linear(X, squared_hinge(np.where(y[:, None] == np.arange(3), 1.0, -1.0)), 3, 0.5)
     # LinearSVC penalises the intercept too, unless it is scaled out of reach; its loss is a sum.
-    expected = LinearSVC(C=1 / (0.5 * X.var(axis=0).mean() * len(X)), intercept_scaling=1e3, tol=1e-9, max_iter=100000).fit(X, y)
+    expected = LinearSVC(
+        C=1 / (0.5 * X.var(axis=0).mean() * len(X)), intercept_scaling=1e3, tol=1e-9, max_iter=100000
+    ).fit(X, y)
     np.testing.assert_allclose(W, expected.coef_.T, atol=5e-3)
 
 

@@ -1,4 +1,4 @@
-"""Sums over rows that closed forms need instead of the rows, and the units that make parameters mean the same anywhere."""
+"""Sums over rows that closed forms need instead of the rows, and units that make parameters mean the same."""
 
 from __future__ import annotations
 

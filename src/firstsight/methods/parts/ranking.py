@@ -21,8 +21,9 @@ class BilinearRanking(ZeroShotClassifier):
     """Base of the methods that score F(x, c) = xᵀ W a_c and differ in the loss on F, and in their defaults, alone.
 
     The learning rate is in units of 1 / (mean ‖x‖² · mean ‖a‖²): a step moves scores alike, however long rows and
-    descriptions are. W starts at zero. Every loss here is a hinge on differences of F, so stretching the margin and the learning rate by
-    the same factor stretches W by it and leaves every prediction as it is: only learning_rate / margin matters.
+    descriptions are. W starts at zero. Every loss here is a hinge on differences of F, so stretching the margin and the
+    learning rate by the same factor stretches W by it and leaves every prediction as it is: only learning_rate /
+    margin matters.
     """
 
     _dtypes = (np.float32,)
