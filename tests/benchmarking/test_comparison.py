@@ -201,3 +201,19 @@ def test_a_search_of_scikit_learn_is_evaluated(small):
     result = firstsight.evaluate(search, small)
     best = result.models["zsl"].best_params_["feature_penalty"]
     assert _percent(result) == _percent(firstsight.evaluate(ESZSL(feature_penalty=best), small))
+
+
+def test_the_study_of_defaults_runs_what_tuning_has_changed_and_nothing_else(small, tmp_path):
+    grid = {"feature_penalty": [0.288, 1e6]}  # the default, and one that cannot win
+    kept = firstsight.tune("eszsl", small, objective="both", grid=grid, folds=3, processes=1, progress=False)
+    assert kept.chosen == {"zsl": {"feature_penalty": 0.288}, "gzsl": {"feature_penalty": 0.288}}
+    other = firstsight.tune("sae", small, objective="t1", grid={"encoding_weight": [7.0]}, processes=1, progress=False)
+    more = {"tuned": [kept, other], "out": tmp_path, "processes": 1, "progress": False}
+    tuned = firstsight.benchmark(["eszsl", "sae"], small, **more)
+    plain = firstsight.benchmark(["eszsl", "sae"], small, study="defaults", **more)
+    assert (tuned["method"].tolist(), plain["method"].tolist()) == (["eszsl", "sae"], ["sae"])
+    alone = firstsight.benchmark(["eszsl", "sae"], small, processes=1, progress=False)
+    assert plain["T1"].tolist() == alone["T1"].tolist()[1:]
+    records = read_records(tmp_path)
+    assert {r.method: r.tuned.kept_defaults for r in records if r.tuned} == {"eszsl": True, "sae": False}
+    assert [r.method for r in records if r.study] == ["sae", "sae"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from firstsight.tuning.search import Choice
 if TYPE_CHECKING:
     import pandas as pd
 
+DEFAULTS = "defaults"  # the study that runs what tuning has changed, as it would be without
 Plans = dict[str, list[Job]]  # by data set
 Show = Callable[[Event], None]
 Follower = Callable[[Plans, Session], AbstractContextManager[Show]]  # whoever wants to show how far it is
@@ -68,7 +70,8 @@ def benchmark(
     calibrate : bool
         Also H with a constant taken off seen classes' scores, from a validation fold (one more fit each).
     study : str
-        "separation" varies λ of both deep embeddings over `values`.
+        "separation" varies λ of both deep embeddings over `values`; "defaults" runs what `tuned` has changed, with the
+        defaults instead, for the table that sets them side by side.
     values : sequence of float, optional
         Those of the study.
     processes : int, optional
@@ -85,7 +88,7 @@ def benchmark(
     entries = entries_of(estimators)
     chosen = _settings(settings)
     variants = _variants(study, values)
-    if study and (strange := [entry.name for entry in entries if entry.word not in STUDIED]):
+    if study and study != DEFAULTS and (strange := [entry.name for entry in entries if entry.word not in STUDIED]):
         raise BadInput(f"The study {study!r} is about {' and '.join(STUDIED)}; leave {strange[0]} out.")
     if not loaded or not chosen:
         raise BadInput("There is nothing to run; give at least one data set and one setting.")
@@ -94,9 +97,10 @@ def benchmark(
     choices = choices_for(tuned, loaded)
     for line in untuned(choices, [entry.name for entry in entries], chosen):
         logger.warning("%s", line)
-    plans = {
-        d.name: make_plan(d.name, entries, chosen, seeds, None, choices.get(d.name), study, variants) for d in loaded
-    }
+    used = {} if study == DEFAULTS else choices
+    plans = {d.name: make_plan(d.name, entries, chosen, seeds, None, used.get(d.name), study, variants) for d in loaded}
+    if study == DEFAULTS and choices:
+        plans = {name: _changed(jobs, choices[name]) for name, jobs in plans.items()}
     follow = progress if callable(progress) else (_lines if progress else _silence)
     with records_folder(out) as folder, prepare(folder, loaded, plans, calibrate) as session:
         finished: list[Record] = list(session.there)
@@ -153,10 +157,22 @@ def _variants(study: str, values: Sequence[float] | None) -> list[dict[str, Any]
         if values is not None:
             raise BadInput('`values` belong to study="separation"; leave them out.')
         return [{}]
+    if study == DEFAULTS and values is None:
+        return [{}]
     if study != "separation":
-        raise UnknownName("study", study, ("separation",))
+        raise UnknownName("study", study, ("separation", DEFAULTS))
     numbers = SEPARATIONS if values is None else [float(value) for value in values]
     return [{"separation": number} for number in dict.fromkeys(numbers)]
+
+
+def _changed(jobs: list[Job], choices: Choices) -> list[Job]:
+    """The cells for which tuning has chosen something else than the defaults; of the others, the tables have them."""
+    found = []
+    for job in jobs:
+        own = choices.get(job.method, {})
+        settings = tuple(s for s in job.settings if s in own and not own[s]["tuned"].get("kept_defaults"))
+        found += [replace(job, settings=settings)] if settings else []
+    return found
 
 
 def _listed(datasets: Data | Sequence[Data]) -> Sequence[Data]:

@@ -22,6 +22,7 @@ class Study(StrEnum):
 
     none = "none"
     separation = "separation"
+    defaults = "defaults"
     map = "map"
 
 
@@ -45,7 +46,10 @@ TunedOption = Annotated[
 ]
 StudyOption = Annotated[
     Study,
-    typer.Option(help="separation: λ of both deep embeddings at several values; map: their spaces in the plane."),
+    typer.Option(
+        help="separation: λ of both deep embeddings at several values; map: their spaces in the plane; defaults: what "
+        "--tuned has changed, with the methods' defaults instead."
+    ),
 ]
 ValuesOption = Annotated[str | None, typer.Option(help="Values for --study separation, with commas between them.")]
 CalibrateOption = Annotated[
@@ -106,7 +110,7 @@ def benchmark(
 def _methods(words: str, study: Study) -> list[str]:
     from firstsight.execution.plan import STUDIED, choose_methods
 
-    if study == Study.none:
+    if study in (Study.none, Study.defaults):
         return choose_methods(words)
     chosen = list(STUDIED) if words == "all" else choose_methods(words)
     if strange := [name for name in chosen if name not in STUDIED]:

@@ -68,6 +68,7 @@ class Tuned(Schema):
     folds: int = Field(description="validation folds")
     candidates: int = Field(description="how many were tried")
     search: str = Field(description="`grid` or `optuna`")
+    kept_defaults: bool = Field(False, description="whether validation chose the method's own defaults")
     set_by_hand: List[str] = Field([], description="parameters that were given over the choice")
 
 

@@ -49,7 +49,7 @@ class Results:
 
     def by_seed(self, dataset: str, method: str, metric: str) -> dict[int, float]:
         """A figure of each seed that has it."""
-        found = {run.seed: _figure(run, metric) for run in self.runs(dataset, method, setting_of(metric))}
+        found = {run.seed: figure_of(run, metric) for run in self.runs(dataset, method, setting_of(metric))}
         return {seed: value for seed, value in found.items() if value is not None}
 
     def mean_of(self, dataset: str, method: str, metric: str) -> float | None:
@@ -134,7 +134,8 @@ def _refuse_mixtures(records: list[Record]) -> None:
             )
 
 
-def _figure(record: Record, metric: str) -> float | None:
+def figure_of(record: Record, metric: str) -> float | None:
+    """A figure of one record, if it has it."""
     if metric == CALIBRATED_H:
         fixed = record.seen_unseen.calibrated if record.seen_unseen else None
         return fixed.h if fixed else None

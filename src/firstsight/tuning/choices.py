@@ -52,7 +52,9 @@ def gather_choices(
                 )
             # Both objectives' choice is named alike for both, so that one fit of an inductive method serves them.
             same = "+".join(other for other, values in choice.chosen.items() if values == parameters)
-            by_setting[objective] = {"parameters": parameters, "tuned": {"objective": same, **about}}
+            kept = choice.default is not None and parameters == {**choice.fixed, **choice.default}
+            tuned = {"objective": same, **about, **({"kept_defaults": True} if kept else {})}
+            by_setting[objective] = {"parameters": parameters, "tuned": tuned}
     if not any(found.values()):
         raise BadInput(f"{place} holds nothing that was tuned on {', '.join(known)}; leave it out, or tune first.")
     for choices in found.values():

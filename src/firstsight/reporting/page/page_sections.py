@@ -25,6 +25,7 @@ from firstsight.reporting.tables.run_tables import cost_table, failure_table, pa
 from firstsight.reporting.tables.significance_table import significance_table
 from firstsight.reporting.tables.space_table import space_table
 from firstsight.reporting.tables.table import Table
+from firstsight.reporting.tables.tuning_table import STUDY, tuning_table
 
 _TWO_BRANCHES = ("deep-embedding", "transductive-deep-embedding")  # the methods that the drawing of the network shows
 
@@ -43,7 +44,7 @@ class Section:
 def all_sections(results: Results, maps: Maps) -> list[Section]:
     """Every section in reading order, those without blocks included."""
     made = rankings(results)
-    names = sorted({r.study for r in results.studies} - {""})
+    names = sorted({r.study for r in results.studies} - {"", STUDY})
     ranks = [*(rank_chart(results, one) for one in made), rank_table(results, made)]
     trade_offs = [*_each(trade_off_chart, results), calibration_table(results)]
     studies = [study_chart(results, dataset, study) for study in names for dataset in results.datasets]
@@ -56,6 +57,7 @@ def all_sections(results: Results, maps: Maps) -> list[Section]:
         _section("conventional", "Conventional setting", [accuracy_table(results, "zsl")], _run("--setting zsl")),
         _section("generalized", "Generalized setting", [accuracy_table(results, "gzsl")], _run("--setting gzsl")),
         _section("tradeoff", "Seen against unseen classes", trade_offs, _run("--setting gzsl --calibrate")),
+        _section("tuning", "Tuned against default", [tuning_table(results)], _run("--tuned TUNED")),
         _section("significance", "Significance", [significance_table(results)], _run("--seeds 5")),
         _section("maps", "Maps of the embedding", [map_picture(*one) for one in maps], _run("--study map")),
         _section("spaces", "Embedding spaces", [space_table(results)], _run()),
