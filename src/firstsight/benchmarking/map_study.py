@@ -12,6 +12,7 @@ from firstsight.data import ZeroShotDataset
 from firstsight.data.array_files import read_arrays
 from firstsight.errors import UnreadableFile
 from firstsight.evaluation import fit_on
+from firstsight.evaluation.laying_out import lay_out
 from firstsight.execution.plan import Job
 from firstsight.execution.run_job import estimator_of
 from firstsight.execution.session import CHECKPOINTS, remove_if_empty
@@ -68,7 +69,7 @@ def make_map(
         spaces |= {space: (model.embed(X), model.embed_classes(names)) for space, model in models.items()}
         for space, (samples, classes) in spaces.items():
             tell(f"{dataset.name}: laying out the {space} space, {which} classes")
-            points, squares = _lay_out(samples, classes, seed)
+            points, squares = lay_out(samples, classes, seed)
             arrays |= {f"{space}_{which}_points": points, f"{space}_{which}_classes": squares}
     path = map_file(folder, dataset.name)
     write_atomically(path, lambda place: np.savez(place, **arrays))
@@ -91,15 +92,3 @@ def _choose(dataset: ZeroShotDataset, which: str, random: np.random.Generator) -
     rows = np.sort(np.concatenate([dataset.test_seen, dataset.test_unseen]))
     rows = rows[np.isin(dataset.names_of(rows), names)]
     return np.sort(random.permutation(rows)[:POINTS]), names
-
-
-def _lay_out(samples: np.ndarray, classes: np.ndarray | None, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    from sklearn.decomposition import PCA
-    from sklearn.manifold import TSNE
-
-    everything = samples if classes is None else np.concatenate([samples, classes])
-    if everything.shape[1] > 50:  # the customary first step: distances hardly change, the work does
-        everything = PCA(n_components=min(50, len(everything)), random_state=seed).fit_transform(everything)
-    perplexity = min(30.0, (len(everything) - 1) / 3)
-    flat = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(everything).astype(np.float32)
-    return flat[: len(samples)], flat[len(samples) :]

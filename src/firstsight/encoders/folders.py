@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from firstsight.data.table_files import read_table, texts
 from firstsight.encoders.picture_formats import HEAD, SUFFIXES, UNREAD_SUFFIXES, sniff
 from firstsight.errors import BadInput, UnreadableFile
 
-__all__ = ["SUFFIXES", "PictureFolder", "find_pictures", "is_picture", "name_as_text", "survey_pictures"]
+__all__ = ["LABELS", "SUFFIXES", "PictureFolder", "find_pictures", "is_picture", "name_as_text", "survey_pictures"]
 
+LABELS = "labels.csv"  # in a folder of pictures: columns file and class
 _NAMED = 3  # examples in a remark
 # Control characters move the cursor, colour the screen or end a line; some turn the direction of what follows.
 _UNPRINTABLE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069]")
@@ -24,9 +26,10 @@ _UNPRINTABLE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069
 class PictureFolder:
     """What is in a folder of pictures.
 
-    place: the folder, or the one picture; paths: the pictures, sorted; classes: the sub-folder at the top of each, None
-    where pictures lie in the folder itself; unread: pictures in formats that are not read; empty: sub-folders without a
-    picture of their own; repeated: how many names led to a picture that is there already, and were left out.
+    place: the folder, or the one picture; paths: the pictures, sorted; classes: the sub-folder at the top of each, or
+    what labels.csv says, None where pictures lie in the folder itself without one; unread: pictures in formats that are
+    not read; empty: sub-folders without a picture of their own; repeated: how many names led to a picture that is there
+    already, and were left out.
     """
 
     place: Path
@@ -56,7 +59,8 @@ class PictureFolder:
 def find_pictures(folder: str | Path) -> tuple[list[Path], list[str] | None]:
     """The pictures of a folder, sorted by path, and the class of each: the name of its sub-folder.
 
-    Classes are None for a folder that holds its pictures directly. Pictures deeper down belong to the sub-folder
+    Classes are None for a folder that holds its pictures directly, unless a file labels.csv in it says which picture
+    (column file) is of which class (column class). Pictures deeper down belong to the sub-folder
     at the top; links are followed, hidden files left out. A single picture is a folder of one.
     """
     found = survey_pictures(folder)
@@ -89,6 +93,8 @@ def survey_pictures(folder: str | Path) -> PictureFolder:
             "give a folder of pictures, or one with a sub-folder per class."
         )
     paths = sorted(walk.pictures)
+    if (folder / LABELS).is_file():
+        return _labelled(folder, paths, sorted(walk.unread))
     tops = [path.relative_to(folder).parts[0] if path.parent != folder else None for path in paths]
     if not any(tops):
         return PictureFolder(folder, paths, None, sorted(walk.unread), repeated=walk.repeated)
@@ -101,6 +107,18 @@ def survey_pictures(folder: str | Path) -> PictureFolder:
     empty = sorted(name_as_text(top) for top in walk.tops.difference(tops))
     classes = [name_as_text(str(top)) for top in tops]
     return PictureFolder(folder, paths, classes, sorted(walk.unread), empty, walk.repeated)
+
+
+def _labelled(folder: Path, paths: list[Path], unread: list[Path]) -> PictureFolder:
+    """The pictures that labels.csv names, with their classes; of two lines about one picture, the later one counts."""
+    table = read_table(folder / LABELS, {"file", "class"}, or_first=False)
+    if not {"file", "class"} <= set(table.columns):
+        raise BadInput(f"{name_as_text(folder / LABELS)} must have the columns file and class; add them.")
+    named = dict(zip(texts(folder / LABELS, table["file"]), texts(folder / LABELS, table["class"]), strict=True))
+    kept = [path for path in paths if path.relative_to(folder).as_posix() in named]
+    if not kept:
+        raise BadInput(f"{name_as_text(folder / LABELS)} names none of the pictures beside it; correct it.")
+    return PictureFolder(folder, kept, [named[path.relative_to(folder).as_posix()] for path in kept], unread)
 
 
 def is_picture(path: Path) -> bool:

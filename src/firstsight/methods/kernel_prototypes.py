@@ -6,9 +6,11 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
 
-from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods.base import Candidates, ZeroShotClassifier
 from firstsight.methods.parts.description_kernel import export_kernel, fit_kernel, kernel
 from firstsight.methods.parts.powered_rows import Rotation, powered
 from firstsight.methods.parts.prototypes import (
@@ -21,7 +23,7 @@ from firstsight.methods.parts.prototypes import (
     closeness,
     fit_prototypes,
 )
-from firstsight.methods.parts.scaling import Scaling
+from firstsight.methods.parts.scaling import Scaling, scale
 from firstsight.methods.parts.whitened_space import moments_of, of_unit_length
 
 
@@ -169,16 +171,30 @@ class KernelPrototypes(ZeroShotClassifier):
         self.directions_, self.offset_ = model.space.directions, model.space.offset
         self.seen_means_, self.weights_, self.unit_ = model.means, model.weights, model.unit
 
+    def embed(self, X: ArrayLike) -> np.ndarray:
+        """z (n, e): where rows lie among the means."""
+        return self._places(self._scale_features(self._check_rows(X)))
+
+    def embed_classes(self, classes: Candidates = None) -> np.ndarray:
+        """M (k, e): where classes lie, foretold ones, too; `classes` as in `predict`."""
+        check_is_fitted(self)
+        _, A, seen = self._candidates(classes)
+        return self._means(self._embed_classes(scale(self.attribute_scaling, self.attribute_scaler_, A)), seen)
+
+    def _places(self, X):
+        rows = powered(X, self.settings_["power"]) - self.centre_
+        return of_unit_length(rows @ self.whitening_) @ self.directions_ - self.offset_  # (n, e)
+
+    def _means(self, E, seen):
+        return np.where((seen >= 0)[:, None], self.seen_means_[seen], E)  # (k, e)
+
     def _embed_classes(self, A):
         return kernel(self.kernel_, A, self.kernel_["descriptions"]) @ self.weights_  # (k, e)
 
     def _scores(self, X, E, seen):
-        rows = powered(X, self.settings_["power"]) - self.centre_
-        Z = of_unit_length(rows @ self.whitening_) @ self.directions_ - self.offset_  # (n, e)
-        known = seen >= 0
-        means = np.where(known[:, None], self.seen_means_[seen], E)
+        Z = self._places(X)
         handicap = self.settings_["seen_handicap"] * self.unit_
-        return closeness(Z, means) - (handicap * known).astype(Z.dtype)  # (n, k)
+        return closeness(Z, self._means(E, seen)) - (handicap * (seen >= 0)).astype(Z.dtype)  # (n, k)
 
     def _export_scores(self, graph, X, A):
         size = graph("Pow", graph("Abs", X), graph.constant(self.settings_["power"]))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from html import escape
 from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse
 
 router = APIRouter(include_in_schema=False)
+_DEPTH = 3  # of fields within fields
 
 
 @router.get("/docs")
@@ -16,4 +19,124 @@ def docs(request: Request) -> Any:
 
 
 def api_html(document: dict[str, Any]) -> str:
-    return "<!doctype html><title>firstsight API</title>"
+    """Every route with what it takes and gives, as one page."""
+    info = document["info"]
+    routes = [
+        (path, method, about)
+        for path, methods in document["paths"].items()
+        for method, about in methods.items()
+        if isinstance(about, dict) and "responses" in about
+    ]
+    contents = "".join(
+        f'<li><a href="#{_anchor(path, method)}"><b>{method.upper()}</b> {escape(path)}</a></li>'
+        for path, method, _ in routes
+    )
+    about = "".join(f"<p>{_sentence(part)}</p>" for part in info["description"].split("\n\n"))
+    sections = "".join(_section(document, path, method, route) for path, method, route in routes)
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>The API of firstsight</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<link rel="stylesheet" href="/page/api.css"></head><body><main>'
+        f"<h1>The API of {escape(info['title'])} {escape(info['version'])}</h1>{about}"
+        '<p>For programs: <a href="/openapi.json">/openapi.json</a>. For people: <a href="/">the page</a>.</p>'
+        f"<nav><ul>{contents}</ul></nav>{sections}</main></body></html>"
+    )
+
+
+def _section(document: dict[str, Any], path: str, method: str, route: dict[str, Any]) -> str:
+    takes = [
+        (f"{one['name']} ({one['in']})", one["schema"], one.get("description", ""), one.get("required", False))
+        for one in route.get("parameters", [])
+    ]
+    content = route.get("requestBody", {}).get("content", {})
+    for body in content.values():
+        takes += _fields(document, body["schema"])
+    kind = f"<p>Takes <code>{escape(next(iter(content)))}</code>.</p>" if content else ""
+    example = escape(_example(document, path, method, route))
+    return (
+        f'<section id="{_anchor(path, method)}"><h2><b>{method.upper()}</b> {escape(path)}</h2>'
+        f"<p>{_sentence(route.get('description', ''))}</p>{kind}{_table('It takes', takes)}"
+        f"<pre><code>{example}</code></pre>{_answers(document, route)}</section>"
+    )
+
+
+def _answers(document: dict[str, Any], route: dict[str, Any]) -> str:
+    answers: dict[str, dict[str, Any]] = route["responses"]
+    status, good = next(item for item in answers.items() if item[0].startswith("2"))
+    content = good.get("content", {})
+    gives = [field for body in content.values() for field in _fields(document, body.get("schema", {}))]
+    kinds = ", ".join(f"<code>{escape(kind)}</code>" for kind in content) or "nothing"
+    refusals = "; ".join(
+        f"{code}: {escape(other.get('description', ''))}" for code, other in answers.items() if not code.startswith("2")
+    )
+    return f"<p>Answers {status} with {kinds}. Otherwise {refusals}.</p>{_table('It gives', gives)}"
+
+
+def _fields(
+    document: dict[str, Any], schema: dict[str, Any], before: str = "", depth: int = 0
+) -> Iterator[tuple[str, dict[str, Any], str, bool]]:
+    """Name, schema, meaning and need of every field, fields of inner objects as `outer.inner`."""
+    schema = _resolved(document, schema)
+    for name, field in schema.get("properties", {}).items():
+        inner = _resolved(document, field)
+        needed = name in schema.get("required", [])
+        yield before + name, inner, field.get("description") or inner.get("description", ""), needed
+        many = inner.get("type") == "array"
+        if depth < _DEPTH:
+            below = inner.get("items", {}) if many else inner
+            yield from _fields(document, below, f"{before}{name}{'[]' if many else ''}.", depth + 1)
+
+
+def _resolved(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema that a reference leads to, or the one of several that is not null."""
+    if "anyOf" in schema:
+        schema = next((one for one in schema["anyOf"] if one.get("type") != "null"), schema)
+    if "$ref" not in schema:
+        return schema
+    found: dict[str, Any] = document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[-1]]
+    return found
+
+
+def _table(title: str, fields: list[tuple[str, dict[str, Any], str, bool]]) -> str:
+    if not fields:
+        return ""
+    rows = "".join(
+        f"<tr><td><code>{escape(name)}</code></td><td>{escape(_kind(schema))}{' (needed)' if needed else ''}</td>"
+        f"<td>{escape(meaning.splitlines()[0] if meaning else '')}</td></tr>"
+        for name, schema, meaning, needed in fields
+    )
+    heading = "<tr><th>field</th><th>kind</th><th>meaning</th></tr>"
+    return f'<div class="wide"><table><caption>{title}</caption>{heading}{rows}</table></div>'
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    if "enum" in schema or "const" in schema:
+        return " | ".join(str(one) for one in schema.get("enum", [schema.get("const")]))
+    kind = "file" if schema.get("format") == "binary" or "contentMediaType" in schema else schema.get("type", "any")
+    default = schema.get("default")
+    return f"{kind}, else {str(default).lower()}" if default not in (None, "", [], {}) else str(kind)
+
+
+def _example(document: dict[str, Any], path: str, method: str, route: dict[str, Any]) -> str:
+    server = "http://127.0.0.1:8000"
+    if method == "get":
+        return f"curl {server}{path}"
+    content = next(iter(route.get("requestBody", {}).get("content", {"": {}})))
+    change = " -H 'X-Firstsight: 1'" if path.startswith(("/api/classes", "/api/confirm")) else ""
+    if content.startswith("multipart"):
+        names = [name for name, _, _, needed in _fields(document, route["requestBody"]["content"][content]["schema"])
+                 if needed and "." not in name]  # fmt: skip
+        forms = " ".join(f"-F {name}=@picture.png" if name.startswith("picture") else f"-F {name}=…" for name in names)
+        return f"curl{change} {forms} {server}{path}"
+    body = " --json '{…}'" if content else ""
+    return f"curl -X POST{change}{body} {server}{path}"
+
+
+def _sentence(text: str) -> str:
+    """Text whose `words` are code."""
+    parts = escape(" ".join(text.split())).split("`")
+    return "".join(f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts))
+
+
+def _anchor(path: str, method: str) -> str:
+    return escape(f"{method}{path}".replace("/", "-").replace("{", "").replace("}", "").replace(".", "-"))

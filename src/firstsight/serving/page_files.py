@@ -63,6 +63,9 @@ def page_file(name: str) -> Any:
 
 
 def page() -> dict[str, Traversable]:
-    """The files of the page; looked for each time, so that whoever works on it need not start anew."""
+    """The files of the page, those that it shares with reports under `parts/`.
+
+    Looked for each time, so that whoever works on it need not start anew.
+    """
     parts = find_files(files("firstsight.page_parts"))
     return find_files(files("firstsight.serving") / "page") | {f"parts/{name}": file for name, file in parts.items()}

@@ -28,7 +28,9 @@ PAGE_POLICY = (
     "font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 # The report is one self-contained page, whose drawings carry their own styles.
-REPORT_POLICY = PAGE_POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
+REPORT_POLICY = PAGE_POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'").replace(
+    "font-src 'self'", "font-src 'self' data:"
+)
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -98,8 +100,7 @@ class Protection:
     def _check_host(self, headers: Headers) -> None:
         """A page elsewhere can have its own name lead to our address, and would then be let in as one of ours."""
         given = headers.get("host", "")
-        name = urlsplit(f"//{given}").hostname if _is_plain(given) else None
-        if name is None or name not in self.settings.hosts:
+        if not _is_plain(given) or _parts(f"//{given}")[0] not in self.settings.hosts:
             raise Refusal(400, "This server is not known by that name; start it with --allow-host NAME to allow it.")
 
     def _check_token(self, headers: Headers) -> None:
@@ -160,7 +161,7 @@ def same(given: str | None, wanted: str | None) -> bool:
 def _check_site(headers: Headers) -> None:
     """Whatever a browser sends on behalf of another site is refused; programs that are no browser say nothing."""
     origin, host = headers.get("origin"), headers.get("host", "")
-    foreign = origin is not None and (urlsplit(origin).netloc.lower() != host.lower())
+    foreign = origin is not None and _parts(origin)[1] != host.lower()
     if foreign or headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise Refusal(403, "A page of another site may not do this; open the server's own page.")
 
@@ -174,6 +175,15 @@ def _protect(headers: MutableHeaders, path: str) -> None:
 
 def _too_large(limit: int) -> Refusal:
     return Refusal(413, f"The request is larger than {limit / 2**20:.0f} MiB; send fewer or smaller pictures.")
+
+
+def _parts(address: str) -> tuple[str, str]:
+    """The name of an address, and the name with its port; empty if it is no address."""
+    try:
+        found = urlsplit(address)
+        return found.hostname or "", found.netloc.lower()
+    except ValueError:  # half a bracket
+        return "", ""
 
 
 def _is_plain(host: str) -> bool:

@@ -107,7 +107,6 @@ class Recognising:
             features: list[Any] = recognizer.backbone(pictures)[0].tolist()
             return features
         assert isinstance(question, Question)
-        model = recognizer.model
         found = recognizer(
             pictures,
             question.top,
@@ -117,23 +116,20 @@ class Recognising:
             shift_seen=question.shift_seen,
             why=question.why,
         )
-        seen = dict(zip(map(str, model.classes_.tolist()), (model.seen_code_ >= 0).tolist(), strict=True))
-        return [_entry(entry, seen) for entry in found.as_json()]
+        return [_entry(entry) for entry in found.as_json()]
 
 
-def _entry(entry: dict[str, Any], seen: dict[str, bool]) -> dict[str, Any]:
-    """An entry of `Answers.as_json`, with names as text and what training had pictures of."""
-    best = str(entry["class"])
-    top = [{**one, "class": str(one["class"]), "seen": seen.get(str(one["class"]), False)} for one in entry["top"]]
+def _entry(entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry of `Answers.as_json` with every field, and with names as text."""
     why = entry.get("why")
     return {
         "file": entry["file"],
-        "class": best,
-        "seen": seen.get(best) if not entry.get("rejected") else None,
+        "class": str(entry["class"]),
+        "seen": None if entry.get("rejected") else entry["top"][0]["seen"],
         "confidence": entry["confidence"],
         "rejected": entry.get("rejected"),
         "distance": entry.get("distance"),
-        "top": top,
+        "top": [{**one, "class": str(one["class"])} for one in entry["top"]],
         "why": None if why is None else {**why, "instead_of": str(why["instead_of"])},
         "error": None,
     }

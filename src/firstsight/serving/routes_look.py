@@ -8,11 +8,13 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from firstsight.serving.json_answers import Json, Refusal
+from firstsight.serving.page_files import file_answer
 from firstsight.serving.sample_pictures import SamplePictures
 from firstsight.serving.service import Held, Service
-from firstsight.serving.wire_schema import Samples
+from firstsight.serving.wire_schema import Map, Measured, ReportState, Samples
 
 router = APIRouter(tags=["look"])
+REPORT_URL = "/report/index.html"
 NO_SAMPLES = "This server has no samples; start it with --samples."
 
 
@@ -45,6 +47,37 @@ def sample_picture(service: Held, number: Annotated[int, Path(ge=0, le=2**31)]) 
     if not samples.has_pictures or number >= len(samples):
         raise Refusal(404, "There is no sample of that number.")
     return Response(samples.png(number), media_type="image/png", headers={"Cache-Control": "private, max-age=3600"})
+
+
+@router.get("/api/map", response_model=Map)
+def show_map(service: Held) -> Any:
+    """Samples and descriptions in the plane; the first who asks waits some seconds until they are laid out."""
+    if service.maps is None:
+        raise Refusal(404, NO_SAMPLES)
+    model = service.served.current().model
+    return Json({"revision": service.served.revision, **service.maps.of(model)})
+
+
+@router.get("/api/measure", response_model=Measured)
+def show_measured(service: Held) -> Any:
+    """How often the model is right on the samples, and what a constant for seen classes would change."""
+    _samples(service)
+    return Json({**service.measured(), "report": None if service.report is None else REPORT_URL})
+
+
+@router.get("/api/report", response_model=ReportState)
+def report_state(service: Held) -> Any:
+    """Whether the report of the benchmark records is ready; the first who asks has it made."""
+    if service.report is None:
+        raise Refusal(404, "This server has no benchmark records; start it with --results FOLDER.")
+    return Json({"state": service.report.state(), "url": REPORT_URL, "error": service.report.trouble})
+
+
+@router.get("/report/{name:path}", include_in_schema=False)
+def report_file(service: Held, name: str) -> Any:
+    if service.report is None:
+        raise Refusal(404, "This server has no benchmark records; start it with --results FOLDER.")
+    return file_answer(service.report.files(), name or "index.html")
 
 
 def _samples(service: Service) -> SamplePictures:

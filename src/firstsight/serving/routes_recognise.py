@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, File, Form, UploadFile
+from fastapi.concurrency import run_in_threadpool
 
-from firstsight.serving.json_answers import Json
+from firstsight.errors import UnknownName
+from firstsight.serving.json_answers import Json, Refusal
 from firstsight.serving.recognising import FEATURES, Question
 from firstsight.serving.service import Held
-from firstsight.serving.wire_schema import Embedded, Predictions
+from firstsight.serving.wire_schema import Embedded, Kept, Name, Predictions
 
 TOP = 50
 router = APIRouter(tags=["recognise"])
@@ -41,6 +43,23 @@ async def embed(service: Held, pictures: Pictures) -> Any:
     found = await service.recognising.ask(FEATURES, pictures)
     rows = [{"file": name, "features": features, "error": why_not} for name, features, why_not in found]
     return Json({"dim": service.served.recognizer.model.n_features_in_, "rows": rows})
+
+
+@router.post("/api/confirm", response_model=Kept, status_code=201)
+async def confirm(
+    service: Held,
+    picture: Annotated[UploadFile, File(description="the picture")],
+    label: Annotated[Name, Form(alias="class", description="what it shows: a class of the model")],
+) -> Any:
+    """Keep a picture of which a person says what it shows, for the next `learn`."""
+    if service.keeping is None:
+        raise Refusal(403, "This server keeps no pictures; start it with --keep FOLDER.")
+    if label not in service.seen:
+        raise UnknownName("class", label, service.seen)
+    if (picture.size or 0) > service.settings.upload_bytes:
+        raise Refusal(413, f"The picture is larger than {service.settings.upload_bytes >> 20} MiB; send a smaller one.")
+    name, pictures = await run_in_threadpool(service.keeping.keep, await picture.read(), label)
+    return Json({"kept": name, "class": label, "pictures": pictures}, 201)
 
 
 def _unread(name: str, why_not: str | None) -> dict[str, Any]:

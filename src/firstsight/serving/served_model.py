@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from firstsight.errors import BadInput, UnknownName
+from firstsight.methods import ZeroShotClassifier
 from firstsight.models import load_saved
 from firstsight.models.class_table import as_labels
 from firstsight.models.model_folder import MODEL
@@ -77,6 +78,7 @@ class ServedModel:
                     f"The model has a class {str(there[0])!r} already; choose another name or replace it."
                 )
             own.add_classes(table, replace)
+            check_answers(own.model)
             return [_done(own, name, "changed" if name in there else "added") for name in names]
 
         return self._change(change)
@@ -94,6 +96,7 @@ class ServedModel:
                 before = own.descriptions
                 table = _table(own, undo.restore)
                 own.add_classes(table, replace=True)
+                check_answers(own.model)
                 names = as_labels(own.model, table.index)
                 done += [_done(own, name, "changed" if name in before.index else "added") for name in names]
             return done
@@ -137,6 +140,13 @@ def _stamp(folder: Path) -> Stamp | None:
     except OSError:
         return None
     return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def check_answers(model: ZeroShotClassifier) -> None:
+    """Refuse a table of classes with which the model could not answer: one odd class would stop it for all."""
+    rows = np.zeros((2, model.n_features_in_), dtype=np.float32)
+    rows[1] = 1
+    model.decision_function(rows)
 
 
 def _removed(own: Recognizer, names: list[str]) -> list[Done]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
 from firstsight.errors import FirstsightError
+from firstsight.models import load_saved
 from firstsight.recognition import Recognizer
-from firstsight.serving.letters_demo import letters_demo
+from firstsight.serving.keeping import Keeping
+from firstsight.serving.landscape import Maps
+from firstsight.serving.measured import measure
 from firstsight.serving.recognising import Recognising
+from firstsight.serving.report_page import ReportPage
 from firstsight.serving.sample_pictures import SamplePictures, read_samples
 from firstsight.serving.served_model import ServedModel
 from firstsight.serving.service_metrics import ServiceMetrics
@@ -32,7 +36,10 @@ class Service:
         )
         self.sentences = Sentences(served.recognizer.model, settings.text_encoder)
         self.samples: SamplePictures | None = None
-        self.keeping = None
+        self.maps: Maps | None = None
+        self.keeping = None if settings.keep is None else Keeping(settings.keep)
+        self.report = None if settings.results is None else ReportPage(settings.results)
+        self._measured: tuple[str, dict[str, Any]] = ("", {})
         self.trouble: str | None = "The model is being loaded; ask again in a moment."
 
     @property
@@ -41,6 +48,21 @@ class Service:
         model = self.served.current().model
         return dict(zip(map(str, model.classes_.tolist()), (model.seen_code_ >= 0).tolist(), strict=True))
 
+    def show(self, samples: SamplePictures | None) -> None:
+        """Have samples beside the model: to try, on the map, to measure on."""
+        if samples is None:
+            return
+        before = None if self.settings.before is None else load_saved(self.settings.before).model
+        self.samples, self.maps = samples, Maps(samples, before)
+
+    def measured(self) -> dict[str, Any]:
+        """Accuracy on the samples, computed once per table of classes."""
+        assert self.samples is not None
+        revision = self.served.revision
+        if self._measured[0] != revision:
+            self._measured = revision, measure(self.served.recognizer, self.samples)
+        return self._measured[1]
+
     def start(self) -> None:
         self.recognising.start()
         threading.Thread(target=self._prepare, name="prepare", daemon=True).start()
@@ -48,6 +70,8 @@ class Service:
     def stop(self) -> None:
         self.trouble = "The server is being stopped."
         self.recognising.stop()
+        if self.report is not None:
+            self.report.close()
 
     def _prepare(self) -> None:
         try:
@@ -64,11 +88,19 @@ def make_service(model: Recognizer | str | Path, settings: Settings) -> Service:
         return Service(ServedModel(model), settings)
     options = {"backbone": settings.backbone, "batch_size": settings.batch_size, "runtime": settings.runtime}
     service = Service(ServedModel.open(model, **options), settings)
-    if settings.samples is not None:
-        service.samples = read_samples(settings.samples, service.served.recognizer)
-    elif settings.demo:
-        service.samples = letters_demo().samples
+    service.show(_samples(service))
     return service
+
+
+def _samples(service: Service) -> SamplePictures | None:
+    settings = service.settings
+    if settings.samples is not None:
+        return read_samples(settings.samples, service.served.recognizer)
+    if not settings.demo:
+        return None
+    from firstsight.serving.letters_demo import letters_demo  # what fits models takes seconds to import
+
+    return letters_demo().samples
 
 
 def _service(request: Request) -> Service:

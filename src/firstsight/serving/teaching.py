@@ -6,7 +6,6 @@ import re
 import threading
 from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
 
 from firstsight.encoders.describing import describe
@@ -83,12 +82,6 @@ def checked_name(name: str) -> str:
     if clean.startswith(_FORMULA):
         raise BadInput(f"A class's name may not begin with {clean[0]}, which spreadsheets take for a formula.")
     return clean
-
-
-def check_answers(model: ZeroShotClassifier) -> None:
-    """Refuse a table of classes with which the model could not answer: one odd class would stop it for all."""
-    probe = np.zeros((1, model.n_features_in_), dtype=np.float32)
-    model.decision_function(probe)
 
 
 def _start(new: NewClass, known: pd.DataFrame, model: ZeroShotClassifier) -> dict[str, float]:

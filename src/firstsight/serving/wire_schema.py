@@ -196,6 +196,66 @@ class Samples(Wire):
     samples: list[Sample]
 
 
+Places = dict[str, list[float] | None]  # x and y by the space's name
+
+
+class Space(Wire):
+    name: str
+    title: str
+    note: str
+
+
+class MapSample(ClassEntry):
+    id: int
+    known: bool
+    answer: str = Field(description="what the model takes it for")
+    picture: str | None
+    at: Places
+
+
+class MapClass(ClassEntry):
+    taught: bool = Field(description="added after the map was laid out")
+    at: Places
+
+
+class Map(Wire):
+    revision: str
+    spaces: list[Space]
+    samples: list[MapSample]
+    classes: list[MapClass]
+
+
+class ClassAccuracy(ClassEntry):
+    rows: int
+    accuracy: float = Field(description="all classes to choose from")
+    among_own: float = Field(description="only unseen, or only seen ones, to choose from")
+    taken_for: str | None
+
+
+class Curve(Wire):
+    constants: list[float] = Field(description="taken off the scores of seen classes")
+    ts: list[float]
+    tr: list[float]
+    h: list[float]
+    now: int = Field(description="the place of the constant 0")
+    suggested: int | None = Field(description="the place of the calibration's constant")
+
+
+class Measured(Wire):
+    samples: int
+    figures: dict[str, float | None]
+    per_class: list[ClassAccuracy]
+    trade_off: Curve | None
+    expected: dict[str, float] | None
+    report: str | None
+
+
+class ReportState(Wire):
+    state: Literal["making", "ready", "failed"]
+    url: str
+    error: str | None
+
+
 class Health(Wire):
     status: Literal["ok"] = "ok"
 

@@ -1,0 +1,162 @@
+"""Samples, the map, measured accuracy, the report, the counts, and the page of the API."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from firstsight.evaluation import mean_class_accuracy
+from firstsight.methods import ESZSL
+from firstsight.serving import landscape
+from serving.small_server import CHANGE, LETTERS, UNSEEN
+
+
+@pytest.fixture
+def quick_layout(monkeypatch):
+    """A plane without t-SNE's seconds: the first two coordinates."""
+    monkeypatch.setattr(
+        landscape, "lay_out", lambda s, c=None, seed=0: (s[:, :2], np.empty((0, 2)) if c is None else c[:, :2])
+    )
+
+
+def test_samples_are_of_every_class_and_their_pictures_can_be_recognised(serving, samples):
+    client = serving(samples=samples)
+    client.post("/api/classes/remove", json={"names": ["é"]}, headers=CHANGE)
+    found = client.get("/api/samples", params={"limit": 20}).json()["samples"]
+    assert {one["class"] for one in found} == set(LETTERS)
+    assert {one["class"] for one in found if not one["known"]} == {"é"}
+    assert all(one["seen"] == (one["class"] not in UNSEEN) for one in found if one["known"])
+    picture = client.get(found[0]["url"])
+    assert picture.headers["content-type"] == "image/png"
+    answer = client.post("/api/predict", files={"pictures": ("x.png", picture.content)}, data={"accept_all": "true"})
+    assert answer.json()["answers"][0]["top"]
+    assert client.get("/api/samples/99999.png").status_code == 404
+
+
+def test_without_samples_there_is_nothing_to_look_at(steady):
+    for path in ("/api/samples", "/api/samples/0.png", "/api/map", "/api/measure", "/api/report", "/report/index.html"):
+        answer = steady.get(path)
+        assert answer.status_code == 404
+        assert "start it with" in answer.json()["error"]
+
+
+def test_a_taught_class_appears_on_the_map_among_the_samples_that_it_is_near(serving, samples, quick_layout, letters):
+    client = serving(samples=samples)
+    client.post("/api/classes/remove", json={"names": ["é"]}, headers=CHANGE)
+    first = client.get("/api/map").json()
+    assert [space["name"] for space in first["spaces"]] == ["space"]
+    assert len(first["samples"]) == len(samples)
+    assert not any(one["taught"] for one in first["classes"])
+    body = {"name": "new", "attributes": {"base e": 1, "mark acute": 1}, "rest": 0}
+    client.post("/api/classes", json=body, headers=CHANGE)
+    second = client.get("/api/map").json()
+    new = next(one for one in second["classes"] if one["class"] == "new")
+    assert new["taught"]
+    assert second["samples"][0]["at"] == first["samples"][0]["at"]  # nothing else moves
+    at = {letter: np.mean([one["at"]["space"] for one in first["samples"] if one["class"] == letter], axis=0)
+          for letter in LETTERS}  # fmt: skip
+    near = sorted(LETTERS, key=lambda letter: np.linalg.norm(at[letter] - new["at"]["space"]))
+    assert "é" in near[:5]
+
+
+def test_a_method_without_a_space_of_its_own_gets_a_map_too(samples, quick_layout, letters):
+    rows = np.array([label not in UNSEEN for label in samples.labels])
+    model = ESZSL().fit(samples.features[rows], np.array(samples.labels)[rows], letters.descriptions)
+    found = landscape.Maps(samples).of(model)
+    assert [space["name"] for space in found["spaces"]] == ["features"]
+    assert len(found["classes"]) == len(LETTERS)
+
+
+def test_before_and_after_stand_side_by_side_for_a_transductive_model(samples, quick_layout, letters):
+    from firstsight.methods import TransductiveKernelPrototypes
+
+    rows = np.array([label not in UNSEEN for label in samples.labels])
+    X, y = samples.features[rows], np.array(samples.labels)[rows]
+    model = TransductiveKernelPrototypes(search=False, refinement=0)
+    model.fit(X, y, letters.descriptions, X_unlabeled=samples.features)
+    found = landscape.Maps(samples, letters.model).of(model)
+    assert [space["name"] for space in found["spaces"]] == ["before", "after"]
+    assert all(set(one["at"]) == {"before", "after"} for one in found["classes"])
+
+
+def test_what_is_measured_is_what_the_evaluation_measures(serving, samples, letters):
+    client = serving(samples=samples)
+    found = client.get("/api/measure").json()
+    truth = np.array(samples.labels)
+    unseen = np.isin(truth, list(UNSEEN))
+    named = letters.model.predict(samples.features)
+    assert found["figures"]["ts"] == pytest.approx(mean_class_accuracy(truth[unseen], named[unseen]))
+    assert found["figures"]["tr"] == pytest.approx(mean_class_accuracy(truth[~unseen], named[~unseen]))
+    curve = found["trade_off"]
+    assert curve["constants"][curve["now"]] == 0
+    assert curve["ts"][curve["now"]] == pytest.approx(found["figures"]["ts"])
+    assert curve["ts"] == sorted(curve["ts"])
+    assert {one["class"] for one in found["per_class"]} == set(LETTERS)
+    wrong = [one for one in found["per_class"] if one["accuracy"] < 1]
+    assert all(one["taken_for"] not in (None, one["class"]) for one in wrong)
+
+
+def test_the_report_is_made_when_it_is_asked_for(serving, tmp_path, monkeypatch):
+    begin = threading.Event()
+
+    def report(records, out):
+        begin.wait(20)
+        (out / "tables").mkdir(parents=True)
+        (out / "index.html").write_text(f"<!doctype html>{records}")
+        (out / "tables" / "t1.csv").write_text("a,b")
+        return out / "index.html"
+
+    monkeypatch.setattr("firstsight.reporting.report", report)
+    client = serving(results="records")
+    assert client.get("/report/index.html").status_code == 503
+    begin.set()
+    until = time.monotonic() + 120
+    while (state := client.get("/api/report").json())["state"] == "making" and time.monotonic() < until:
+        time.sleep(0.1)
+    assert state["state"] == "ready"
+    page = client.get(state["url"])
+    assert page.text == "<!doctype html>records"
+    assert client.get("/report/tables/t1.csv").headers["content-type"].startswith("text/csv")
+    assert "'unsafe-inline'" in page.headers["content-security-policy"]
+    assert "script-src 'self'" in page.headers["content-security-policy"]
+    assert client.get("/report/../../etc/passwd").status_code == 404
+
+
+def test_requests_pictures_and_changes_are_counted(client, png):
+    client.post("/api/predict", files=[("pictures", ("a.png", png("é"))), ("pictures", ("b", b"?"))])
+    client.post("/api/classes/remove", json={"names": ["é"]}, headers=CHANGE)
+    client.get("/no/such/path")
+    text = client.get("/metrics").text
+    assert 'firstsight_requests_total{method="POST",route="/api/predict",status="200"} 1.0' in text
+    assert "firstsight_pictures_total 1.0" in text
+    assert "firstsight_unreadable_pictures_total 1.0" in text
+    assert 'firstsight_class_changes_total{what="removed"} 1.0' in text
+    assert "firstsight_classes 19.0" in text
+    assert 'route="other"' in text
+    assert "/no/such/path" not in text
+
+
+def test_the_page_of_the_api_tells_every_route(steady):
+    document = steady.get("/openapi.json").json()
+    text = steady.get("/docs").text
+    assert len(document["paths"]) >= 15
+    for path in document["paths"]:
+        assert path in text
+    assert "speaks_for" not in text
+    assert "none of these" in text
+
+
+def test_readiness_says_when_the_model_cannot_be_used(serving, letters):
+    from firstsight.models import BackboneUsed, Provenance
+    from firstsight.recognition import Recognizer
+
+    gone = Provenance(backbone=BackboneUsed(name="nobody/nothing", fingerprint="0", path=None))
+    client = serving(Recognizer(letters.model, gone, backbone="/nowhere/at/all"))
+    until = time.monotonic() + 30
+    while (found := client.get("/ready").json())["error"].startswith("The model is being") and time.monotonic() < until:
+        time.sleep(0.02)
+    assert "backbone" in found["error"]
+    assert client.get("/health").status_code == 200

@@ -1,0 +1,136 @@
+"""The server as a process: it stops gracefully, keeps what it acknowledged when it is killed, has several workers."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+import httpx
+import pytest
+
+from firstsight.recognition import Recognizer
+from serving.small_server import CHANGE
+
+
+def names_in(model) -> set[str]:
+    return set(Recognizer.load(model).classes["class"].tolist())
+
+
+def teach_until_killed(server, word: str, after: float) -> set[str]:
+    """Two people teach until the server is killed; the classes that were acknowledged."""
+    acknowledged: set[str] = set()
+
+    def person(who):
+        with httpx.Client(base_url=server.url, headers=CHANGE, timeout=30) as client:
+            for number in range(10_000):
+                name = f"{word} {who} {number}"
+                try:
+                    answer = client.post("/api/classes", json={"name": name, "rest": 0.5})
+                except httpx.HTTPError:
+                    return
+                if answer.status_code == 201:
+                    acknowledged.add(name)
+
+    people = [threading.Thread(target=person, args=(who,)) for who in range(2)]
+    for one in people:
+        one.start()
+    until = time.monotonic() + 60
+    while len(acknowledged) < 2 and time.monotonic() < until:
+        time.sleep(0.01)
+    time.sleep(after)
+    server.stop(signal.SIGKILL)
+    for one in people:
+        one.join()
+    return acknowledged
+
+
+def kill(server, model, times: int) -> None:
+    taught: set[str] = set()
+    for number in range(times):
+        running = server(model)
+        there = {one["class"] for one in httpx.get(f"{running.url}/api/classes", timeout=30).json()["classes"]}
+        assert taught <= there, f"lost after {number} kills: {taught - there}"
+        taught |= teach_until_killed(running, f"kill {number}", after=0.037 * number % 0.5)
+        assert taught <= names_in(model)
+    assert len(taught) >= 2 * times
+    assert [path.name for path in model.parent.iterdir() if not path.name.startswith(".model")] == ["model"]
+
+
+def test_a_graceful_stop_answers_what_was_accepted_and_a_killed_server_has_what_it_acknowledged(server, model, png):
+    running = server(model)
+    answers: list[int] = []
+
+    def ask():
+        files = [("pictures", (f"{number}.png", png("é"))) for number in range(32)]
+        answers.append(httpx.post(f"{running.url}/api/predict", files=files, timeout=60).status_code)
+
+    people = [threading.Thread(target=ask) for _ in range(6)]
+    for one in people:
+        one.start()
+    counted = f"{running.url}/metrics"
+    until = time.monotonic() + 30
+    while "firstsight_waiting_pictures 0.0" in httpx.get(counted, timeout=30).text and time.monotonic() < until:
+        time.sleep(0.005)
+    assert running.stop() in (0, -signal.SIGTERM)
+    for one in people:
+        one.join()
+    # Whoever was connected in time has an answer; nobody was cut off in the middle of one.
+    assert answers
+    assert set(answers) == {200}
+    kill(server, model, 2)
+
+
+@pytest.mark.slow
+def test_twenty_kills_lose_nothing_that_was_acknowledged(server, model):
+    kill(server, model, 20)
+
+
+@pytest.mark.slow
+def test_several_workers_see_each_others_classes_and_share_their_counts(server, model, png):
+    running = server(model, "--workers", "3")
+    for number in range(5):
+        body = {"name": f"taught {number}", "rest": 0.5}
+        assert httpx.post(f"{running.url}/api/classes", json=body, headers=CHANGE, timeout=60).status_code == 201
+        for _ in range(12):  # a new connection each time, so each may meet another worker
+            found = httpx.get(f"{running.url}/api/classes", timeout=60).json()["classes"]
+            assert f"taught {number}" in {one["class"] for one in found}
+    text = httpx.get(f"{running.url}/metrics", timeout=60).text
+    assert 'firstsight_requests_total{method="GET",route="/api/classes",status="200"} 60.0' in text
+    assert running.stop() in (0, -signal.SIGTERM)
+
+
+@pytest.mark.slow
+def test_the_demo_answers_a_picture_from_nothing_in_a_minute(server, tmp_path, png):
+    began = time.monotonic()
+    running = server("--demo", FIRSTSIGHT_CACHE=str(tmp_path / "cache"))
+    samples = httpx.get(f"{running.url}/api/samples", timeout=60).json()["samples"]
+    picture = httpx.get(running.url + samples[0]["url"], timeout=60).content
+    answer = httpx.post(f"{running.url}/api/predict", files={"pictures": ("x.png", picture)}, timeout=60).json()
+    assert time.monotonic() - began < 60
+    assert answer["answers"][0]["top"]
+    assert any(not one["known"] for one in samples)
+    assert httpx.get(f"{running.url}/api/measure", timeout=60).json()["figures"]["h"] > 0.7
+    running.stop()
+
+
+def test_serve_says_what_is_wrong_before_it_starts(tmp_path):
+    import socket
+
+    from firstsight.errors import BadInput
+    from firstsight.serving import serve
+
+    for given, words in [
+        ({}, "--demo"),
+        ({"model": tmp_path / "none"}, "not a model folder"),
+        ({"model": "m", "demo": True}, "not both"),
+        ({"model": "m", "port": 99999}, "port"),
+        ({"model": "m", "host": "0.0.0.0"}, "token"),
+    ]:
+        with pytest.raises(BadInput, match=words):
+            serve(**given)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(BadInput, match="another --port"):
+            serve(tmp_path, port=taken.getsockname()[1])
