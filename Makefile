@@ -3,13 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
+# A browser for the tests of pages, where there is none and we may install one. Without it they skip and say so.
+BROWSER := .venv/.browser
+
 .PHONY: demo test check slow campaign lowest format clean
 
 demo: $(STAMP)
 	$(BIN)/firstsight demo
 
-test: $(STAMP)
-	$(BIN)/python -m pytest -n auto
+test: $(STAMP) $(BROWSER)
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 check: $(STAMP)
 	$(BIN)/ruff check .
@@ -17,7 +20,7 @@ check: $(STAMP)
 	$(BIN)/python tools/stubs.py --check
 	$(BIN)/mypy
 
-slow: $(STAMP)
+slow: $(STAMP) $(BROWSER)
 	$(BIN)/python -m pytest -m slow
 
 # Hostile files, crashes, full disks, extreme numbers and crowds: half an hour of one core; counts at the end.
@@ -40,6 +43,11 @@ $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	touch $(STAMP)
+
+$(BROWSER): $(STAMP)
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && (apt-get update && apt-get install -y --no-install-recommends chromium) >/dev/null 2>&1; } \
+		|| echo "There is no chromium, and it cannot be installed here: tests of pages will be skipped."
+	@touch $(BROWSER)
 
 clean:
 	rm -rf .venv .venv-lowest

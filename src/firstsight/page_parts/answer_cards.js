@@ -147,7 +147,7 @@ export class AnswerGrid {
   }
 
   select(word, key, options) {
-    const made = el("select", { onchange: (event) => { this.choice[key] = event.target.value; this.shown = AT_ONCE; this.show(); } },
+    const made = el("select", { "aria-label": word, onchange: (event) => { this.choice[key] = event.target.value; this.shown = AT_ONCE; this.show(); } },
       options.map(([value, shown]) => el("option", { value }, shown)));
     made.value = this.choice[key];
     return el("label", { class: "control" }, el("span", {}, word), made);

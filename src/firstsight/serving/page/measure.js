@@ -71,7 +71,7 @@ class Measure {
     this.drawn?.destroy();
     this.drawn = new uPlot({
       width: this.chart.clientWidth, height: 300, scales: { x: { time: false }, y: { range: [0, 100] } }, legend: { show: false }, cursor: { y: false, drag: { x: false, y: false } },
-      axes: [{ ...axis, label: "constant", labelFont: axis.font }, { ...axis, label: "%", labelFont: axis.font, size: 44, labelSize: 18 }],
+      axes: [{ ...axis, label: "constant", labelFont: axis.font, labelSize: 18, labelGap: 0, size: 30 }, { ...axis, label: "%", labelFont: axis.font, size: 44, labelSize: 18 }],
       series: [{}, ...LINES.map(([, label, colour], number) => ({ label, stroke: token(colour), width: 2.2, dash: number === 2 ? [2, 0] : number ? [6, 4] : [], points: { show: false } }))],
       hooks: { draw: [(chart) => this.rule(chart, curve, token)] },
     }, [curve.constants, ...LINES.map(([key]) => curve[key].map((value) => 100 * value))], this.chart);

@@ -116,6 +116,7 @@ class Recognise {
       this.results.classList.add("waiting");
       try {
         const entries = await this.inTurns(pictures, run);
+        if (run === this.run) this.bringIntoView();
         if (run === this.run && entries.length === 1 && entries[0].error) throw new Error(`${entries[0].file} is ${entries[0].error}.`);
       } finally {
         if (run === this.run) {
@@ -143,6 +144,12 @@ class Recognise {
       this.show(entries);
     }
     return entries;
+  }
+
+  // On a phone the answers lie below what was drawn or chosen.
+  bringIntoView() {
+    const top = this.results.getBoundingClientRect().top;
+    if (top > window.innerHeight * 0.7) window.scrollTo({ top: window.scrollY + top - 64, behavior: "smooth" });
   }
 
   entryOf(entry, picture) {

@@ -124,7 +124,7 @@ class Teach {
       if (value > one.low + 0.5 * (one.high - one.low)) on.push(one);
     }
     const shown = on.slice(0, 40).map((one) =>
-      el("button", { type: "button", class: "pill on", "aria-label": `${one.name}: take it away`, onclick: () => this.change(one, one.low) }, one.name, el("span", { "aria-hidden": "true" }, " ×")));
+      el("button", { type: "button", class: "pill on", "aria-label": `${one.name}: take it away`, onclick: () => this.change(one, one.low) }, one.name, el("span", { class: "cross", "aria-hidden": "true" }, "×")));
     this.picked.replaceChildren(...(shown.length ? shown : [el("span", { class: "hint" }, "Nothing chosen yet.")]));
   }
 
@@ -182,7 +182,8 @@ class Teach {
 
   showClasses(words) {
     const wanted = words.toLowerCase().trim();
-    const fits = this.classes.filter((one) => String(one.class).toLowerCase().includes(wanted)).reverse(); // the newest first
+    const recent = this.history.flatMap((change) => change.done.map((what) => what.class)); // what was changed here stands first
+    const fits = this.classes.filter((one) => String(one.class).toLowerCase().includes(wanted)).sort((a, b) => recent.lastIndexOf(b.class) - recent.lastIndexOf(a.class));
     this.rows.replaceChildren(...fits.slice(0, MOST_ROWS).map((one) =>
       el("li", {}, el("span", { class: "class-name" }, one.class), chip(one.seen ? "seen" : "unseen"),
         el("button", { type: "button", class: "quiet", "aria-label": `Remove ${one.class}`, onclick: () => this.remove(one.class) }, "Remove"))));

@@ -1,0 +1,143 @@
+"""Pages as people meet them: a real browser without a screen, and a server of its own for the letters' demo."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import firstsight
+from firstsight.files import cache_folder
+
+AXE = "4.14.0"
+PLAIN = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+
+
+def pytest_collection_modifyitems(items) -> None:
+    """All in one process where tests are spread over several (`--dist loadgroup`): one browser and one server do."""
+    for item in items:
+        if Path(__file__).parent in Path(item.fspath).parents:
+            item.add_marker(pytest.mark.xdist_group("browser"))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator:
+    driver = pytest.importorskip("playwright.sync_api", reason="tests of pages need Playwright: pip install playwright")
+    place = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if place is None:
+        pytest.skip("tests of pages need a browser: apt-get install chromium")
+    with driver.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=place, args=PLAIN)
+        yield running
+        running.close()
+
+
+class Complaints(list):
+    """What the browser itself has to say against a page: errors of scripts, and what the policy has stopped."""
+
+    def watch(self, page):
+        page.on("pageerror", lambda error: self.append(str(error)))
+        page.on("console", lambda said: self.append(said.text) if said.type == "error" else None)
+        page.on("dialog", lambda dialog: (self.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        return page
+
+
+@pytest.fixture
+def complaints() -> Complaints:
+    return Complaints()
+
+
+@pytest.fixture
+def open_page(browser, complaints) -> Iterator:
+    """Open an address as somebody with such a screen; whatever the browser complains of is in `complaints`."""
+    contexts = []
+
+    def opened(address: str, width: int = 1280, scheme: str = "light", **more):
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **more)
+        context.set_default_timeout(60_000)  # a machine that is busy with other tests
+        contexts.append(context)
+        page = complaints.watch(context.new_page())
+        page.goto(address)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="session")
+def site(browser, tmp_path_factory) -> Iterator[str]:
+    """The address of `firstsight serve --demo`, started as a person starts it, in a cache of its own."""
+    pytest.importorskip("uvicorn", reason="the server needs the extra `serve`")
+    cache = tmp_path_factory.mktemp("cache")
+    for drawn in cache_folder().glob("glyphs-*.npz"):  # the letters need not be drawn again
+        shutil.copy(drawn, cache)
+    paths = os.pathsep.join([str(Path(firstsight.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    told = (cache / "told").open("w")
+    code = "from firstsight.cli.main import main; main()"
+    server = subprocess.Popen(
+        [sys.executable, "-c", code, "serve", "--demo", "--port", "0", "--rate", "0", "--keep", str(cache / "kept")],
+        env={**os.environ, "FIRSTSIGHT_CACHE": str(cache), "PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        stderr=told,
+        text=True,
+    )
+    try:
+        line = server.stdout.readline()
+        assert line.startswith("firstsight is at http://127.0.0.1:"), (cache / "told").read_text()
+        yield line.split()[-1]
+    finally:
+        server.terminate()
+        assert server.wait(timeout=60) in (0, -15)  # it answers what it has accepted, then ends as it was told
+        told.close()
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """axe-core, fetched from npm's registry once and kept in the cache; no part of the project."""
+    place = cache_folder() / "tests" / f"axe-core-{AXE}.min.js"
+    if not place.is_file():
+        npm = shutil.which("npm")
+        if npm is None:
+            pytest.skip("the audit needs npm to fetch axe-core")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run(
+            [npm, "pack", "--silent", f"axe-core@{AXE}"], cwd=place.parent, capture_output=True, timeout=120
+        )
+        if done.returncode:
+            pytest.skip("the audit needs axe-core, and npm could not fetch it")
+        with tarfile.open(place.parent / f"axe-core-{AXE}.tgz") as packed:
+            place.write_bytes(packed.extractfile("package/axe.min.js").read())
+    return place.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def audit(axe):
+    """The serious findings of axe-core on a page, each as its rule and the first element; none is what we want."""
+
+    def findings(page) -> list[str]:
+        page.evaluate(axe + "\n;undefined")
+        found = page.evaluate("async () => (await axe.run()).violations")
+        serious = [one for one in found if one["impact"] in ("serious", "critical")]
+        return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in serious]
+
+    return findings
+
+
+@pytest.fixture
+def cut():
+    """What sticks out of a page at its right edge, scrolling boxes aside."""
+    return lambda page: page.evaluate(
+        """() => {
+            const { clientWidth, scrollWidth } = document.documentElement;
+            const outside = (one) => one.getBoundingClientRect().right > clientWidth + 1;
+            const all = scrollWidth > clientWidth ? [...document.body.querySelectorAll("*")] : [];
+            return all.filter(outside).map((one) => one.outerHTML.slice(0, 120));
+        }"""
+    )

@@ -1,0 +1,234 @@
+"""The page of `firstsight serve --demo`: recognise, teach, undo, map, figures, files, and what goes wrong."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+
+import pytest
+from PIL import Image, ImageDraw
+
+# What a tab shows once it is there.
+READY = {
+    "recognise": ".samples button",
+    "teach": ".class-list li",
+    "map": "canvas.scatter",
+    "measure": ".per-class tbody tr",
+}
+
+
+def _text(page, selector: str) -> str:
+    return page.locator(selector).first.inner_text()
+
+
+def _open(open_page, site: str, tab: str = "recognise", **more):
+    page = open_page(f"{site}#{tab}", **more)
+    page.wait_for_selector("body[data-ready]")
+    page.wait_for_selector(READY[tab])
+    return page
+
+
+def test_a_picture_gets_ranked_classes_with_confidence_and_reasons(open_page, site, complaints, tmp_path):
+    page = _open(open_page, site)
+    picture = Image.new("L", (300, 300), 255)
+    ImageDraw.Draw(picture).line([(60, 260), (150, 40), (240, 260)], fill=0, width=22)
+    picture.save(tmp_path / "tent.png")
+    page.locator(".drop input").set_input_files(tmp_path / "tent.png")
+    page.wait_for_selector(".answer")
+    assert "tent.png" in _text(page, ".answer-file")
+    numbers = [one.inner_text() for one in page.locator(".ranks .rank-number").all()]
+    assert len(numbers) == 5
+    assert all(re.fullmatch(r"(< |> )?\d+ %", number) for number in numbers)
+    assert _text(page, ".answer-chips .chip") in ("seen", "unseen", "no class")
+    page.locator(".why summary").click()
+    assert page.locator(".reasons li").count() >= 1
+    assert re.match(r"(less of )?(base|mark) ", _text(page, ".why-name"))
+    assert complaints == []
+
+
+def test_many_pictures_are_sorted_filtered_and_saved(open_page, site, complaints):
+    page = _open(open_page, site)
+    page.get_by_role("button", name="Recognise all").click()
+    page.locator(".answer").nth(17).wait_for()
+    assert "18 pictures" in _text(page, ".grid-count")
+    page.get_by_label("Kind", exact=True).select_option("unseen")
+    shown = page.locator(".answer").count()
+    assert 0 < shown < 18
+    assert _text(page, ".grid-count") == f"{shown} of 18 pictures"
+    assert {one.inner_text() for one in page.locator(".answer .answer-chips .chip:first-child").all()} == {"unseen"}
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Save CSV").click()
+    assert waiting.value.suggested_filename == "answers.csv"
+    lines = list(csv.DictReader(io.StringIO(waiting.value.path().read_text(encoding="utf-8"))))
+    assert len(lines) == shown
+    assert {line["seen"] for line in lines} == {"false"}
+    assert [line["class"] for line in lines] == [one.inner_text() for one in page.locator(".answer-name").all()]
+    page.get_by_label("Kind", exact=True).select_option("")
+    page.get_by_label("Order", exact=True).select_option("sure")
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Save JSON").click()
+    entries = json.loads(waiting.value.path().read_text(encoding="utf-8"))
+    sure = [-1 if entry["confidence"] is None else entry["confidence"] for entry in entries]
+    assert len(entries) == 18
+    assert sure == sorted(sure, reverse=True)
+    assert len(entries[0]["top"]) == 5
+    assert complaints == []
+
+
+def test_a_taught_class_wins_at_once_and_loses_after_undo(open_page, site, complaints):
+    page = _open(open_page, site)
+    for _ in range(8):  # until a letter is shown that the model has no description of
+        page.wait_for_selector(".samples button")
+        if page.locator(".samples .unknown").count():
+            break
+        with page.expect_response("**/api/samples?*"):
+            page.get_by_role("button", name="Others").click()
+    unknown = page.locator(".samples .unknown").first
+    name = unknown.get_attribute("title").split(":")[0]
+    unknown.click()
+    page.wait_for_selector(".answer")
+    before = _text(page, ".answer-name")
+    assert before != name
+    page.get_by_role("button", name=f"Teach “{name}”").click()
+    assert page.locator("#class-name").input_value() == name
+    assert page.locator(".picked .pill").count() == 2  # its base letter and its mark
+    page.wait_for_selector(".class-list li")
+    page.get_by_role("button", name="Teach it").click()
+    assert f"{name} is known now. 168 classes in all." in _text(page, "#notices .message")
+    assert _text(page, ".class-list li .class-name") == name
+    page.get_by_role("link", name="Recognise something").click()
+    page.locator(".answer-name", has_text=name).wait_for()
+    assert "✓ right" in _text(page, ".answer-chips")
+    page.get_by_role("tab", name="Teach").click()
+    page.get_by_role("button", name="Undo the last one").click()
+    page.locator("#notices", has_text="Undone. 167 classes in all.").wait_for()
+    assert not page.get_by_role("button", name="Undo the last one").is_enabled()
+    page.get_by_role("tab", name="Recognise").click()
+    page.locator(".answer-name", has_text=before).wait_for()
+    assert complaints == []
+
+
+def test_what_goes_wrong_is_one_sentence_for_a_person(open_page, site, tmp_path):
+    page = _open(open_page, site)
+    (tmp_path / "notes.png").write_text("no picture at all")
+    page.locator(".drop input").set_input_files(tmp_path / "notes.png")
+    page.wait_for_selector("#alerts .message")
+    told = _text(page, "#alerts .message p")
+    assert "picture" in told
+    assert len(told.splitlines()) == 1
+    page.get_by_role("button", name="Close").click()
+    assert page.locator("#alerts .message").count() == 0
+    page.get_by_role("tab", name="Teach").click()
+    page.wait_for_selector(".class-list li")
+    existing = _text(page, ".class-list .class-name")
+    page.locator("#class-name").fill(existing)
+    page.get_by_role("button", name="Teach it").click()
+    page.wait_for_selector("#alerts .message")
+    assert existing in _text(page, "#alerts .message p")
+
+
+def test_a_hostile_name_is_text(open_page, site, complaints):
+    name = '<img src=x onerror=alert(1)>"&amp;</li>'
+    page = _open(open_page, site, "teach")
+    page.locator("#class-name").fill(name)
+    page.locator("#like").fill("é")
+    page.locator("#like").press("Tab")
+    page.locator(".picked .pill").nth(1).wait_for()
+    page.get_by_role("button", name="Teach it").click()
+    page.locator("#notices", has_text="is known now").wait_for()
+    assert _text(page, ".class-list .class-name") == name
+    page.get_by_role("button", name="Undo the last one").click()
+    page.locator("#notices", has_text="Undone").wait_for()
+    assert page.locator("img[src=x]").count() == 0
+    assert complaints == []
+
+
+def test_a_letter_can_be_drawn_or_typed(open_page, site, complaints):
+    page = _open(open_page, site)
+    page.get_by_label("Type a letter instead").fill("ô")
+    page.wait_for_selector(".answer")
+    assert "drawing.png" in _text(page, ".answer-file")
+    assert "ô" in [one.inner_text() for one in page.locator(".rank-name").all()]
+    page.get_by_role("button", name="Clear").click()
+    box = page.locator("canvas.pad").bounding_box()
+    with page.expect_response("**/api/predict"):
+        page.mouse.move(box["x"] + 60, box["y"] + 60)
+        page.mouse.down()
+        for step in range(1, 8):
+            page.mouse.move(box["x"] + 60 + 20 * step, box["y"] + 60 + 15 * step)
+        page.mouse.up()
+    assert complaints == []
+
+
+def test_pointing_at_the_map_shows_the_picture_and_its_class(open_page, site, complaints):
+    page = _open(open_page, site, "map")
+    canvas = page.locator("canvas.scatter").first
+    place = canvas.evaluate(
+        """(canvas) => {
+            const { plot } = canvas;
+            const one = plot.data.samples.find((sample) => sample.picture && !sample.seen);
+            const [x, y] = plot.onScreen(one.at[plot.space.name]);
+            const hit = plot.hitAt(x, y).one;
+            return { x, y, name: String(hit.class) };
+        }"""
+    )
+    box = canvas.bounding_box()
+    page.mouse.move(box["x"] + place["x"], box["y"] + place["y"])
+    page.wait_for_selector(".tip:not([hidden])")
+    assert _text(page, ".tip strong") == place["name"]
+    all_points = canvas.evaluate("(canvas) => canvas.plot.half")
+    page.mouse.wheel(0, -400)
+    page.wait_for_timeout(100)
+    assert canvas.evaluate("(canvas) => canvas.plot.half") > 1.3 * all_points
+    page.locator(".map-bar label", has_text="unseen").locator("input").uncheck()
+    assert canvas.evaluate(
+        "(canvas) => canvas.plot.data.samples.filter((one) => canvas.plot.shown(one)).every((one) => one.seen)"
+    )
+    assert complaints == []
+
+
+def test_the_figures_follow_the_slider_and_the_classes_their_heads(open_page, site, complaints):
+    page = _open(open_page, site, "measure")
+    assert page.locator(".tiles b").count() >= 4
+    first = _text(page, ".told")
+    assert first.startswith("As it is: ")
+    page.locator("#constant").fill("0")
+    assert _text(page, ".told").startswith("With ")
+    assert "ts, unseen 0.0 %" in _text(page, ".told").replace("\n", " ") or _text(page, ".told") != first
+    page.get_by_role("button", name="Right among all").click()
+    found = [int(re.sub(r"\D", "", one.inner_text())) for one in page.locator(".per-class td:nth-child(4)").all()]
+    assert found == sorted(found, reverse=True)
+    assert complaints == []
+
+
+@pytest.mark.parametrize("tab", READY)
+def test_nothing_is_cut_on_a_phone(open_page, site, cut, tab):
+    page = _open(open_page, site, tab, width=390)
+    assert cut(page) == []
+
+
+def test_tabs_are_walked_by_keyboard(open_page, site):
+    page = _open(open_page, site)
+    page.get_by_role("tab", name="Recognise").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.id") == "tab-teach"
+    assert page.locator("#teach").is_visible()
+    assert not page.locator("#recognise").is_visible()
+    page.keyboard.press("Home")
+    assert page.locator("#recognise").is_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_an_audit_has_no_serious_findings(open_page, site, audit, scheme):
+    page = _open(open_page, site, scheme=scheme, bypass_csp=True)
+    page.locator(".samples button").first.click()
+    page.wait_for_selector(".answer")
+    page.locator(".why summary").click()
+    found = audit(page)
+    for tab in list(READY)[1:]:
+        page.get_by_role("tab", name=tab.capitalize()).click()
+        page.wait_for_selector(READY[tab])
+        found += audit(page)
+    assert found == []
