@@ -63,6 +63,11 @@ function ranking(entry) {
   return [said, el("ol", { class: "ranks", "aria-label": entry.top[0].confidence === null ? "Classes by score" : "Classes by confidence" }, lines)];
 }
 
+// Tables write has_bill_shape::cone for people who write programs.
+function readable(attribute) {
+  return attribute.replaceAll("::", ": ").replaceAll("_", " ");
+}
+
 function reasons(entry) {
   const why = entry.why;
   if (!why) return null;
@@ -73,7 +78,7 @@ function reasons(entry) {
         "li",
         { class: word },
         el("span", { class: "why-sign", "aria-label": word === "for" ? "speaks for it:" : "speaks against it:", role: "img" }, sign),
-        el("span", { class: "why-name" }, one.more ? "" : el("em", {}, "less of "), breakable(one.attribute)),
+        el("span", { class: "why-name" }, one.more ? "" : el("em", {}, "less of "), readable(one.attribute)),
         el("span", { class: "rank-bar", "aria-hidden": "true", share: Math.abs(one.contribution) / most }),
       ),
     );

@@ -3,6 +3,7 @@ import { chip } from "./parts/answer_cards.js";
 import { counted, el } from "./parts/elements.js";
 import { getJson, postJson } from "./server.js";
 
+const MOST_PICKED = 14; // attributes that are named as true; the list has them all
 const MOST_ROWS = 120; // of the class table; more are found by searching
 
 export function make(root, app) {
@@ -77,7 +78,7 @@ class Teach {
     const search = el("input", { type: "search", "aria-label": "Search attributes", placeholder: `Search ${counted(this.attributes.length, "attribute")}`, oninput: () => this.search(search.value) });
     this.groups = [...groups].map(([name, own]) =>
       el("details", { class: "group", open: !many }, el("summary", {}, name || "attributes", el("span", { class: "tally" }, ` ${own.length}`)), el("div", { class: own.every((one) => one.binary) ? "pills" : "sliders" }, own.map((one) => this.input(one)))));
-    return el("div", { class: "control choices", role: "group", "aria-label": "Attributes" }, search, this.groups);
+    return el("div", { class: "control choices", role: "group", "aria-label": "Attributes" }, search, el("div", { class: "groups" }, this.groups));
   }
 
   input(one) {
@@ -121,10 +122,13 @@ class Teach {
         input.value = value;
         input.nextElementSibling.textContent = Number(value).toPrecision(3);
       }
-      if (value > one.low + 0.5 * (one.high - one.low)) on.push(one);
+      const share = (value - one.low) / (one.high - one.low || 1);
+      if (share > 0.5) on.push([share, one]);
     }
-    const shown = on.slice(0, 40).map((one) =>
-      el("button", { type: "button", class: "pill on", "aria-label": `${one.name}: take it away`, onclick: () => this.change(one, one.low) }, one.name, el("span", { class: "cross", "aria-hidden": "true" }, "×")));
+    on.sort(([a], [b]) => b - a);
+    const shown = on.slice(0, MOST_PICKED).map(([, one]) =>
+      el("button", { type: "button", class: "pill on", "aria-label": `${one.name}: take it away`, onclick: () => this.change(one, one.low) }, [one.group, one.label].filter(Boolean).join(" "), el("span", { class: "cross", "aria-hidden": "true" }, "×")));
+    if (on.length > MOST_PICKED) shown.push(el("span", { class: "hint" }, `and ${on.length - MOST_PICKED} more`));
     this.picked.replaceChildren(...(shown.length ? shown : [el("span", { class: "hint" }, "Nothing chosen yet.")]));
   }
 
