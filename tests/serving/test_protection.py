@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from firstsight.errors import BadInput
@@ -221,6 +223,8 @@ def test_a_bug_is_told_without_its_details(client, monkeypatch):
     def broken(self):
         raise RuntimeError("secret detail")
 
+    while client.get("/ready").status_code != 200:
+        time.sleep(0.01)
     monkeypatch.setattr("firstsight.serving.served_model.ServedModel.current", broken)
     answer = client.get("/api/classes")
     assert answer.status_code == 500

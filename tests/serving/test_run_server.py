@@ -114,7 +114,7 @@ def test_the_demo_answers_a_picture_from_nothing_in_a_minute(server, tmp_path, p
     running.stop()
 
 
-def test_serve_says_what_is_wrong_before_it_starts(tmp_path):
+def test_serve_says_what_is_wrong_before_it_starts(tmp_path, saved, capsys):
     import socket
 
     from firstsight.errors import BadInput
@@ -126,6 +126,7 @@ def test_serve_says_what_is_wrong_before_it_starts(tmp_path):
         ({"model": "m", "demo": True}, "not both"),
         ({"model": "m", "port": 99999}, "port"),
         ({"model": "m", "host": "0.0.0.0"}, "token"),
+        ({"model": "m", "ratee": 3.0}, "ratee"),
     ]:
         with pytest.raises(BadInput, match=words):
             serve(**given)
@@ -133,4 +134,7 @@ def test_serve_says_what_is_wrong_before_it_starts(tmp_path):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(BadInput, match="another --port"):
-            serve(tmp_path, port=taken.getsockname()[1])
+            serve(saved, port=taken.getsockname()[1])
+    with pytest.raises(BadInput, match="samples"):
+        serve(saved, port=0, workers=2, samples=str(tmp_path / "samples.csv"))
+    assert capsys.readouterr().out == ""

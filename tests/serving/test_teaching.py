@@ -78,6 +78,7 @@ def test_attributes_that_are_not_named_come_from_the_class_that_is_alike(client)
         ({"name": "a\x00b", "rest": 0}, 422, "name"),
         ({"name": "\u202etxt", "rest": 0}, 422, "name"),
         ({"name": "=1+1", "rest": 0}, 422, "formula"),
+        ({"name": "None of these", "rest": 0}, 422, "where none fits"),
         ({"name": "x" * 201, "rest": 0}, 422, "name"),
         ({"name": "x", "rest": 0, "path": "/etc"}, 422, "path"),
         ({"rest": 0}, 422, "name"),
@@ -198,3 +199,14 @@ def test_a_class_is_taught_by_a_sentence(serving, shared, tmp_path, drawn):
     done = teach(client, "guitar", text="a photo of a guitar, which has strings")
     assert done.status_code == 201
     assert teach(client, "flute", {"x": 1}, text="a flute").status_code == 422
+
+
+def test_a_model_of_another_backbone_takes_its_backbone_along(client, model, letters, png):
+    from firstsight.models import BackboneUsed, Provenance
+
+    other = BackboneUsed(name="nobody/nothing", fingerprint="0" * 32, dim=512)
+    Recognizer(letters.model, Provenance(backbone=other)).save(model)
+    client.get("/api/classes")
+    assert client.service.served.recognizer.backbone.known.fingerprint == "0" * 32
+    letters.save(model)
+    assert best(client, png("é")) == "é"

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from firstsight.methods.base import Candidates, ZeroShotClassifier
+from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods.parts.class_input import Candidates
 from firstsight.methods.parts.description_kernel import export_kernel, fit_kernel, kernel
 from firstsight.methods.parts.powered_rows import Rotation, powered
 from firstsight.methods.parts.prototypes import (

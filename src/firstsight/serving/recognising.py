@@ -13,14 +13,14 @@ import numpy as np
 from fastapi import UploadFile
 
 from firstsight.encoders.decoding import Undecodable
-from firstsight.encoders.pictures import Prepared
-from firstsight.errors import BadInput
+from firstsight.encoders.pictures import PictureEncoder, Prepared
+from firstsight.errors import BadInput, FirstsightError
 from firstsight.serving.batching import Batcher, TooBusy
 from firstsight.serving.json_answers import Refusal
 from firstsight.serving.served_model import ServedModel
 from firstsight.serving.service_metrics import ServiceMetrics
 from firstsight.serving.service_settings import Settings
-from firstsight.terminal import visible
+from firstsight.terminal import logger, visible
 
 LONGEST_NAME = 200
 
@@ -93,12 +93,19 @@ class Recognising:
             limit = self.settings.upload_bytes / 2**20
             raise Refusal(413, f"{name} is larger than {limit:.0f} MiB; send a smaller picture.")
         content = await upload.read()
-        encoder = self.served.recognizer.backbone.encoder
         try:
             loop = asyncio.get_running_loop()
-            return name, await loop.run_in_executor(self._decoding, encoder.prepare, content, name), None
+            return name, await loop.run_in_executor(self._decoding, self._pixels, content, name), None
         except Undecodable as error:
             return name, None, str(error)
+
+    def _pixels(self, content: bytes, name: str) -> Prepared:
+        try:
+            encoder: PictureEncoder = self.served.current().backbone.encoder
+        except FirstsightError as error:
+            logger.warning("%s", visible(str(error)))
+            raise Refusal(503, "The model's backbone cannot be loaded; the server's log says why.") from error
+        return encoder.prepare(content, name)
 
     def _work(self, question: Hashable, pictures: list[Prepared]) -> list[Any]:
         recognizer = self.served.current()

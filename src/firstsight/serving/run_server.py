@@ -8,6 +8,7 @@ import tempfile
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.supervisors import Multiprocess
 
 from firstsight.errors import BadInput
 from firstsight.serving.app import make_app
@@ -18,10 +19,12 @@ from firstsight.serving.service_settings import ENVIRONMENT, Settings
 
 def run(settings: Settings) -> None:
     """Serve until told to stop (SIGTERM or Ctrl-C); what was accepted is answered before the end."""
+    app = make_app(make_service(settings.model, settings))  # what is wrong with the settings is told here, once
     listening = _listen(settings)
+    several = settings.workers > 1
     config = uvicorn.Config(
-        "firstsight.serving.run_server:app_of_worker",
-        factory=True,
+        "firstsight.serving.run_server:app_of_worker" if several else app,
+        factory=several,
         workers=settings.workers,
         log_level="warning",
         access_log=False,
@@ -33,13 +36,9 @@ def run(settings: Settings) -> None:
         ws="none",
     )
     with tempfile.TemporaryDirectory(prefix="firstsight-") as folder:
-        os.environ[ENVIRONMENT] = settings.model_dump_json()
-        if settings.workers > 1:
-            os.environ[SHARED] = folder
         _announce(settings, listening)
-        if settings.workers > 1:
-            from uvicorn.supervisors import Multiprocess
-
+        if several:
+            os.environ |= {ENVIRONMENT: settings.model_dump_json(), SHARED: folder}
             Multiprocess(config, sockets=[listening]).run()
         else:
             uvicorn.Server(config).run(sockets=[listening])

@@ -15,7 +15,7 @@ from firstsight.errors import BadInput, UnknownName
 from firstsight.methods import ZeroShotClassifier
 from firstsight.models import load_saved
 from firstsight.models.class_table import as_labels
-from firstsight.models.model_folder import MODEL
+from firstsight.models.model_folder import MODEL, Saved
 from firstsight.recognition import Recognizer
 from firstsight.serving.wire_schema import Changed, Described, Done, Undo
 
@@ -30,8 +30,8 @@ class ServedModel:
     """A Recognizer that follows its folder. Changes go to the folder first, under its lock, and are then read back:
     whoever is told that a class was added finds it there after a crash, and so do other processes."""
 
-    def __init__(self, recognizer: Recognizer, folder: Path | None = None):
-        self.recognizer, self.folder = recognizer, folder
+    def __init__(self, recognizer: Recognizer, folder: Path | None = None, **options: Any):
+        self.recognizer, self.folder, self._options = recognizer, folder, options
         self._stamp: Stamp | None = None
         self._reading = threading.Lock()
         self._revision: tuple[Any, str] = (None, "")
@@ -41,7 +41,7 @@ class ServedModel:
         """The model in a folder."""
         place = Path(folder).resolve()
         stamp = _stamp(place)  # before reading: a change in between is found by the next look
-        served = cls(Recognizer.load(place, **options), place)
+        served = cls(Recognizer.load(place, **options), place, **options)
         served._stamp = stamp
         return served
 
@@ -51,9 +51,17 @@ class ServedModel:
             with self._reading:
                 stamp = _stamp(self.folder)
                 if stamp is not None and stamp != self._stamp:
-                    self.recognizer.model = load_saved(self.folder).model
+                    self._take(load_saved(self.folder))
                     self._stamp = stamp
         return self.recognizer
+
+    def _take(self, saved: Saved) -> None:
+        """Answer with this model; the loaded backbone stays, unless the new model wants another one."""
+        known, wanted = self.recognizer.backbone.known, saved.provenance.backbone
+        if known == wanted or (known and wanted and known.fingerprint == wanted.fingerprint):
+            self.recognizer.model = saved.model
+        else:
+            self.recognizer = Recognizer(saved.model, saved.provenance, **self._options)
 
     @property
     def revision(self) -> str:

@@ -77,9 +77,10 @@ class Service:
         try:
             self.recognising.warm_up()
             self.trouble = None
-        except FirstsightError as error:
-            self.trouble = "The model's backbone cannot be loaded; the log says why."
-            logger.warning("%s", visible(str(error)))
+        except Exception as error:  # of any kind: whoever waits for the server must be told
+            self.trouble = "The model cannot be used; the server's log says why."
+            known = isinstance(error, FirstsightError)
+            logger.warning("%s", visible(str(error)), exc_info=None if known else error)
 
 
 def make_service(model: Recognizer | str | Path, settings: Settings) -> Service:

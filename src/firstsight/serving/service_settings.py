@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from firstsight.errors import BadInput
 from firstsight.schemas import Schema, reason
@@ -18,7 +18,9 @@ SHORTEST_TOKEN = 16  # characters; what is shorter can be tried out
 
 
 class Settings(Schema):
-    """What `firstsight serve` was told."""
+    """What `firstsight serve` was told; a setting that is not known here is a mistake."""
+
+    model_config = ConfigDict(extra="forbid")
 
     model: str = Field(default="", description="the model folder")
     demo: bool = Field(default=False, description="the embedded letters")

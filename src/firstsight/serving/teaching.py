@@ -14,6 +14,7 @@ from firstsight.errors import BadInput, UnknownName
 from firstsight.methods import ZeroShotClassifier
 from firstsight.models.class_table import as_labels
 from firstsight.recognition import Recognizer
+from firstsight.recognition.answers import NONE_OF_THESE
 from firstsight.serving.wire_schema import NewClass
 from firstsight.terminal import visible
 
@@ -79,6 +80,8 @@ def checked_name(name: str) -> str:
     clean = " ".join(name.split())
     if not clean or visible(clean) != clean or not clean.isprintable() or any("\ud800" <= c <= "\udfff" for c in clean):
         raise BadInput("A class's name must be text that can be shown, without control characters; choose another.")
+    if clean.lower() == NONE_OF_THESE:
+        raise BadInput(f"No class can be called {clean!r}, which is the answer where none fits; choose another name.")
     if clean.startswith(_FORMULA):
         raise BadInput(f"A class's name may not begin with {clean[0]}, which spreadsheets take for a formula.")
     return clean
