@@ -1,4 +1,4 @@
-"""The README's tables, written from the records in `results/`: no figure there is typed by hand.
+"""The tables of README.md and results/README.md, written from the records in `results/`: no figure is typed by hand.
 
 Records are the lines of `results/*.jsonl` (`firstsight benchmark`); the demo's table is `results/demo.json`.
 
@@ -18,6 +18,7 @@ from firstsight.reporting.recorded_results import SETTINGS, TITLES, Results, rea
 from firstsight.reporting.tables.accuracy_tables import chosen_note, figure_cell, mark_notes, places
 from firstsight.reporting.tables.table import Cell, Column, Row, Table
 from firstsight.reporting.tables.table_formats import markdown_table
+from firstsight.reporting.tables.tuning_table import tuning_table
 
 _SHOWN = ("t1", "h")  # the figure that each setting is judged by
 
@@ -72,6 +73,13 @@ def readme(project: Path) -> str:
     return filled_in(text, "results", markdown_table(results_table(results)).rstrip())
 
 
+def about_records(project: Path) -> str:
+    """results/README.md as it should be: with the table of what tuning gave."""
+    text = (project / "results" / "README.md").read_text(encoding="utf-8")
+    table = tuning_table(read_results(project / "results"))
+    return filled_in(text, "tuning", markdown_table(table).rstrip() if table else "Nothing is tuned yet.")
+
+
 def _seeds(results: Results, method: str) -> str:
     """How many runs the figures of a method are of; two numbers where data sets or settings differ."""
     counts = {len(results.runs(d, method, s)) for d in results.datasets for s in SETTINGS} - {0}
@@ -80,3 +88,4 @@ def _seeds(results: Results, method: str) -> str:
 
 if __name__ == "__main__":
     write_atomically("README.md", readme(Path()))
+    write_atomically(Path("results") / "README.md", about_records(Path()))

@@ -10,7 +10,9 @@ from firstsight.reporting.tables.table_formats import markdown_table
 
 PROJECT = Path(__file__).resolve().parents[2]
 _TOOL = runpy.run_path(str(PROJECT / "tools" / "readme.py"))
-filled_in, readme, results_table = (_TOOL[name] for name in ("filled_in", "readme", "results_table"))
+filled_in, readme, results_table, about_records = (
+    _TOOL[name] for name in ("filled_in", "readme", "results_table", "about_records")
+)
 LOST = {"status": "failed", "t1": None, "ts": None, "tr": None, "h": None}
 
 
@@ -26,6 +28,8 @@ def _line(lines, method):
 
 def test_the_readmes_tables_are_what_the_records_say():
     assert (PROJECT / "README.md").read_text(encoding="utf-8") == readme(PROJECT), "run: python tools/readme.py"
+    written = (PROJECT / "results" / "README.md").read_text(encoding="utf-8")
+    assert written == about_records(PROJECT), "run: python tools/readme.py"
 
 
 def test_a_method_is_one_row_with_two_columns_per_data_set(table, synthetic):

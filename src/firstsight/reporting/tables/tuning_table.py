@@ -34,8 +34,8 @@ def tuning_table(results: Results) -> Table | None:
                     tidy += [{"dataset": dataset, "method": method, "metric": metric, **line}] if line else []
             rows.append(cells)
     notes = [
-        "Parameters were chosen on validation classes of each data set's training rows. Beneath a figure: what the "
-        "method's defaults give on the same test rows and seeds, or that validation kept them (=).",
+        "Parameters were chosen on validation classes of each data set's training rows. Beneath or beside a figure: "
+        "what the method's defaults give on the same test rows and seeds, or that validation kept them (=).",
         "H cal.: H with a constant taken off the scores of seen classes, found on validation classes.",
     ]
     return Table("tuning", "Tuned against default, on test (%)", columns, rows, notes, tidy)
