@@ -21,7 +21,7 @@ FIXED = {
 }
 
 
-SEARCHED = {"refinement": 0}  # searching for that takes longest, and one test does
+SEARCHED = {"refinement": 0}  # the map takes longest, and one test has it
 
 
 def rows_by_loop(X, y, model):
@@ -104,6 +104,7 @@ def test_the_search_tells_what_it_tried_and_takes_what_is_given(task):
     assert told["chosen"] == model.settings_
     assert {line["settings"]["shrinkage"] for line in told["tried"]} == {0.45}
     assert all(len(line["scores"]) == told["tasks"] for line in told["tried"])
+    assert model.settings_["refinement"] == 80
     best = max(np.mean(line["scores"]) for line in told["tried"])
     taken = [line for line in told["tried"] if line["taken"]][-1]
     assert np.mean(taken["scores"]) >= best - 0.05

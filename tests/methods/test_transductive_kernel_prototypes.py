@@ -8,6 +8,7 @@ import pytest
 
 from firstsight.evaluation.metrics import mean_class_accuracy
 from firstsight.methods import KernelPrototypes, TransductiveKernelPrototypes
+from firstsight.methods.parts.pool_mixture import PoolProblem
 
 QUICK = {"search": False}
 
@@ -35,13 +36,31 @@ def test_a_pool_without_a_say_leaves_the_inductive_answer(task, setting):
     np.testing.assert_allclose(one.decision_function(task.pool), two.decision_function(task.pool), rtol=1e-4)
 
 
-def test_the_pool_is_searched_for_even_if_all_else_is_given(task):
+def test_the_pool_is_tried_even_if_all_else_is_given(task):
     names = {"power": 0.5, "shrinkage": 0.3, "nugget": 0.03, "noise": 2.0, "stretch": 1.0, "refinement": 0}
-    model = TransductiveKernelPrototypes(**names, seen_handicap=0.1, rounds=0, starts=1, temperature=1.5, cap=30.0)
+    model = TransductiveKernelPrototypes(**names, seen_handicap=0.1, rounds=0, starts=1, temperature=1.5, cap=25.0)
     model.fit(task.X, task.y, task.table, X_unlabeled=task.pool)
     assert model.search_["tried"] == []
-    assert {line["settings"]["pool_nugget"] for line in model.search_["pool"]["tried"]} > {0.03}
+    assert [line["settings"]["cap"] for line in model.search_["pool"]["tried"]] == [0.0, 25.0]
+    assert names.items() <= model.settings_.items()
     assert model.settings_["seen_handicap"] == 0.1
+
+
+@pytest.mark.parametrize("setting", ["zsl", "gzsl"])
+def test_a_pool_that_did_not_help_in_the_trial_leaves_the_inductive_answer(task, setting, monkeypatch):
+    """Foretold means that are right already, and EM that throws them away: the trial has to say no."""
+
+    def scattered(problem, settings):
+        model, j = problem.model, len(problem.labelled.K) - len(problem.labelled.counts)
+        return model, np.full((j, model.means.shape[1]), 1e3)
+
+    monkeypatch.setattr(PoolProblem, "solve", scattered)
+    one = KernelPrototypes(refinement=0).fit(task.X, task.y, task.table)
+    two = TransductiveKernelPrototypes(setting=setting, refinement=0)
+    two.fit(task.X, task.y, task.table, X_unlabeled=pool_of(task, setting))
+    assert two.settings_["cap"] == 0
+    assert two.settings_.items() >= one.settings_.items()
+    np.testing.assert_array_equal(one.decision_function(task.pool), two.decision_function(task.pool))
 
 
 @pytest.mark.parametrize("setting", ["zsl", "gzsl"])
@@ -54,7 +73,7 @@ def test_the_search_is_told_and_the_fit_is_deterministic(task, setting):
     np.testing.assert_array_equal(*(m.decision_function(task.pool) for m in models))
     told = json.loads(json.dumps(models[0].search_))
     assert told["pool"]["tasks"] == told["tasks"] >= 4
-    assert told["pool"]["tried"][-1]["settings"]["cap"] == 0  # the inductive answer always stands for comparison
+    assert [line["settings"]["cap"] for line in told["pool"]["tried"]] == [0, 30]
     assert set(models[0].settings_) >= {
         "starts",
         "cap",

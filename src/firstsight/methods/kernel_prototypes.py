@@ -53,7 +53,7 @@ class KernelPrototypes(ZeroShotClassifier):
         p and s. None, here and below: chosen by the search.
     nugget, noise, stretch : float or None
         ν, what a mean owes to its class alone; σ², the variance of rows about their mean; α.
-    refinement : int or None
+    refinement : int
         Steps of the episodic map; 0: none.
     seen_handicap : float or None
         γ. It tells seen from unseen classes and nothing else: among unseen classes it has no say. 0: none.
@@ -69,7 +69,7 @@ class KernelPrototypes(ZeroShotClassifier):
     classes_, descriptions_ : array (C,) and array (C, a)
         Every class that can be named, and its description.
     settings_ : dict
-        The value of every parameter above that can be None.
+        The value of every parameter above that can be None, and of `refinement`.
     search_ : dict
         "tasks", how many were simulated; "tried", settings with their score on each; "chosen".
     kernel_ : dict
@@ -111,7 +111,7 @@ class KernelPrototypes(ZeroShotClassifier):
         "nugget": [Interval(Real, 0, None, closed="neither"), None],
         "noise": [Interval(Real, 0, None, closed="left"), None],
         "stretch": [Interval(Real, 0, None, closed="neither"), None],
-        "refinement": [Interval(Integral, 0, None, closed="left"), None],
+        "refinement": [Interval(Integral, 0, None, closed="left")],
         "seen_handicap": [Interval(Real, None, None, closed="neither"), None],
         "components": [Interval(Integral, 1, None, closed="left")],
         "search": ["boolean"],
@@ -125,7 +125,7 @@ class KernelPrototypes(ZeroShotClassifier):
         nugget: float | None = None,
         noise: float | None = None,
         stretch: float | None = None,
-        refinement: int | None = None,
+        refinement: int = 80,
         seen_handicap: float | None = None,
         components: int = 512,
         search: bool = True,
@@ -155,12 +155,12 @@ class KernelPrototypes(ZeroShotClassifier):
     def _choose(self, search: PrototypeSearch) -> dict[str, float]:
         """Parameters as they are given; of the others, what simulated tasks say or, unasked, the usual values."""
         given = {name: getattr(self, name) for name in (*START, "seen_handicap") if getattr(self, name) is not None}
-        settings = {**START, "seen_handicap": HANDICAP, **given}
+        settings = {**START, "refinement": self.refinement, "seen_handicap": HANDICAP, **given}
         self.search_ = {"tasks": 0, "chosen": settings, "tried": []}
         # One-hot codes say nothing of a class that has no rows: there is no task to simulate.
-        if self.search and self.described_ and search.tasks and len(given) < len(settings):
+        if self.search and self.described_ and search.tasks and len(given) <= len(START):
             open_options = {name: values for name, values in OPTIONS.items() if name not in given}
-            start = {name: settings[name] for name in START}
+            start = {name: value for name, value in settings.items() if name != "seen_handicap"}
             settings, self.search_ = search.run(start, open_options)
             settings.update(given)
         self.settings_ = settings

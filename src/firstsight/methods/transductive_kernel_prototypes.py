@@ -13,7 +13,7 @@ from firstsight.methods.kernel_prototypes import KernelPrototypes
 from firstsight.methods.parts.class_mean_prior import same_rows
 from firstsight.methods.parts.description_kernel import fit_kernel, kernel
 from firstsight.methods.parts.pool_mixture import Labelled, PoolProblem
-from firstsight.methods.parts.pool_search import POOL_OPTIONS, POOL_START, PoolSearch
+from firstsight.methods.parts.pool_trial import POOL_USUAL, PoolTrial
 from firstsight.methods.parts.prototypes import PrototypeSearch, class_statistics, fit_prototypes
 from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.whitened_space import moments_of, of_unit_length, whitened_sums
@@ -24,8 +24,8 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
 
     The pool is a mixture of balls, one per class, whose centres have the Gaussian process as their prior. EM shares the
     rows out among the classes and moves the centres of unseen ones; seen classes have their labelled rows and
-    keep to them. A pool never has to be believed: how far is chosen on tasks in which seen classes play unseen ones
-    and held-out rows the pool, and where it did not help there, the answer is that of `KernelPrototypes`.
+    keep to them. A pool never has to be believed: where it did not help on tasks in which seen classes play unseen ones
+    and held-out rows the pool, the answer is that of `KernelPrototypes`.
 
     Objective, with rows z_i of the pool, M the means of all classes and τ the temperature::
 
@@ -43,19 +43,21 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     ----------
     setting : {"gzsl", "zsl"}
         What the pool may hold. "gzsl": rows of any class; "zsl": rows of unseen classes only.
-    starts : int or None
+    starts : int
         1: EM starts from the inductive answer; 2: also from a softened one, cooling down; 3: also from clusters of the
         pool, matched one to one with the foretold means.
-    cap : float or None
+    cap : float
         The most rows that a class's share of the pool counts as; 0: the pool has no say.
-    temperature : float or None
+    temperature : float
         τ, the variance of rows about their class's mean, in units of that within seen classes.
-    rounds : int or None
+    rounds : int
         How many times the space is widened.
-    pool_nugget : float or None
+    pool_nugget : float
         ν, once there is a pool.
-    power, shrinkage, nugget, noise, stretch, refinement, seen_handicap, components, search : various
-        As in `KernelPrototypes`; `seen_handicap` is γ after EM.
+    shrinkage, noise, seen_handicap : float or None
+        As in `KernelPrototypes`. None: 0.6, 5 and, after EM, 0; and what the search finds where the pool has no say.
+    power, nugget, stretch, refinement, components, search : various
+        As in `KernelPrototypes`. With `search`, simulated tasks also say whether the pool is believed.
     feature_scaling, attribute_scaling : various
         As in `KernelPrototypes`.
 
@@ -66,7 +68,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     kernel_ : dict
         As in `KernelPrototypes`, with descriptions (k + j, a) of seen and unseen classes.
     search_ : dict
-        As in `KernelPrototypes`, and "pool": the same of the search for the pool's settings.
+        As in `KernelPrototypes`, and "pool": the same of the trial with and without a pool.
     settings_, centre_, whitening_, directions_, offset_, seen_means_, weights_, unit_ : various
         As in `KernelPrototypes`.
     classes_, descriptions_ : array (C,) and array (C, a)
@@ -96,28 +98,28 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     quick: ClassVar[dict[str, Any]] = {"search": False}
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "starts": [Interval(Integral, 1, 3, closed="both"), None],
-        "cap": [Interval(Real, 0, None, closed="left"), None],
-        "temperature": [Interval(Real, 0, None, closed="neither"), None],
-        "rounds": [Interval(Integral, 0, None, closed="left"), None],
-        "pool_nugget": [Interval(Real, 0, None, closed="neither"), None],
+        "starts": [Interval(Integral, 1, 3, closed="both")],
+        "cap": [Interval(Real, 0, None, closed="left")],
+        "temperature": [Interval(Real, 0, None, closed="neither")],
+        "rounds": [Interval(Integral, 0, None, closed="left")],
+        "pool_nugget": [Interval(Real, 0, None, closed="neither")],
     }
 
     def __init__(
         self,
         *,
         setting: Setting = "gzsl",
-        starts: int | None = None,
-        cap: float | None = None,
-        temperature: float | None = None,
-        rounds: int | None = None,
-        pool_nugget: float | None = None,
+        starts: int = 2,
+        cap: float = 30.0,
+        temperature: float = 3.0,
+        rounds: int = 5,
+        pool_nugget: float = 0.05,
         power: float | None = None,
         shrinkage: float | None = None,
         nugget: float | None = None,
         noise: float | None = None,
         stretch: float | None = None,
-        refinement: int | None = None,
+        refinement: int = 80,
         seen_handicap: float | None = None,
         components: int = 512,
         search: bool = True,
@@ -146,10 +148,10 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
 
     def _fit(self, X, y, S, pool, U):  # type: ignore[override]
         search = PrototypeSearch(X, y, S, self.components)
-        settings = self._choose(search)
+        inductive = self._choose(search)
         if len(pool):
-            self._choose_for_pool(search, S, len(pool) / (len(U) if self.setting == "zsl" else len(S) + len(U)))
-        believed = len(pool) > 0 and self.settings_["cap"] > 0
+            self._believe_or_not(search, S, len(pool) / (len(U) if self.setting == "zsl" else len(S) + len(U)))
+        believed = self.settings_.get("cap", 0) > 0
         everyone, k = np.vstack([S, U]) if believed else S, len(S)
         self.kernel_ = {**fit_kernel(S), "descriptions": everyone}
         rotation, rows = search.rows(self.settings_["power"])
@@ -161,26 +163,25 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
             labelled = Labelled(whitened_sums(rows, y, k, model.space.whitening), found.counts, K)
             unlabelled = of_unit_length(rotation(pool) @ model.space.whitening)
             gzsl = self.setting == "gzsl"
-            problem = PoolProblem(model, labelled, unlabelled, gzsl, settings["seen_handicap"] if gzsl else 0.0)
+            problem = PoolProblem(model, labelled, unlabelled, gzsl, inductive["seen_handicap"] if gzsl else 0.0)
             model, self.unseen_means_ = problem.solve(self.settings_)
         self._keep(rotation, model)
 
-    def _choose_for_pool(self, search: PrototypeSearch, S: np.ndarray, pool_share: float) -> None:
-        """As `_choose`, for what only a pool needs, and the handicap anew: EM has taken up what it was for."""
-        given = {name: getattr(self, name) for name in POOL_START if getattr(self, name) is not None}
-        if not self.search:
-            given |= {name: self.settings_[name] for name in ("shrinkage", "noise")}
-        chosen = {**POOL_START, **given}
-        chosen["seen_handicap"] = 0.0 if chosen["cap"] else self.settings_["seen_handicap"]
-        wanted = len(given) < len(POOL_START) or self.seen_handicap is None
-        if self.search and search.tasks and wanted:
-            cases = PoolSearch(search, S, self.settings_, self.setting == "gzsl", pool_share)
-            start = {name: chosen[name] for name in POOL_START}
-            chosen, found = cases.run(start, {k: v for k, v in POOL_OPTIONS.items() if k not in given})
-            self.search_ = {**self.search_, "pool": found}
-        if self.seen_handicap is not None:
-            chosen["seen_handicap"] = self.seen_handicap
-        self.settings_ = {**self.settings_, **chosen}
+    def _believe_or_not(self, search: PrototypeSearch, S: np.ndarray, pool_share: float) -> None:
+        """The settings with the pool or, if simulated tasks say that one does not help, the inductive ones."""
+        given = {name: getattr(self, name) for name in POOL_USUAL if getattr(self, name) is not None}
+        of_em = {name: getattr(self, name) for name in ("starts", "cap", "temperature", "rounds", "pool_nugget")}
+        without, with_pool = (
+            {**self.settings_, **more} for more in ({**of_em, "cap": 0.0}, {**POOL_USUAL, **given, **of_em})
+        )
+        believed = self.cap > 0
+        if believed and self.search and search.tasks:
+            trial = PoolTrial(search, S, self.setting == "gzsl", pool_share)
+            believed, told = trial.run(without, with_pool)
+            self.search_ = {**self.search_, "pool": told}
+        # EM has taken up what the inductive handicap was for.
+        after = 0.0 if self.seen_handicap is None else self.seen_handicap
+        self.settings_ = {**with_pool, "seen_handicap": after} if believed else without
 
     def _embed_classes(self, A):
         # A class that the pool was searched for is known by its description, whatever it is called now.

@@ -38,11 +38,6 @@ def coordinate_search(
     return best, tried
 
 
-def setting_key(settings: Settings) -> tuple:
-    """Settings as a key: what was found for them is looked up by it."""
-    return tuple(sorted(settings.items()))
-
-
 def beats(challenger: np.ndarray, holder: np.ndarray) -> bool:
     """Whether the gain over the tasks is more than a margin and its own uncertainty."""
     gain = challenger - holder

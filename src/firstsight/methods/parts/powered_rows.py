@@ -47,6 +47,20 @@ class Rotation:
         return matrix if self.basis is None else self.basis @ matrix
 
 
+def as_learned_from(X: np.ndarray, rotation: Rotation) -> Rotation:
+    """The rotation that `X` alone, some of the rows it was made of, would give: nearly, by a step of the power method.
+
+    Rows that a basis was made of keep more of themselves in it than rows of a class that it has not met. Whoever wants
+    to know how the latter fare must take the basis from other rows; its span is then within that of `X`.
+    """
+    kept = [powered(X[start : start + BLOCK], rotation.power).astype(np.float32) for start in range(0, len(X), BLOCK)]
+    centre = (sum(rows.sum(axis=0, dtype=np.float64) for rows in kept) / len(X)).astype(np.float32)
+    if rotation.basis is None:
+        return Rotation(rotation.power, centre, None)
+    image = sum((rows - centre).T @ ((rows - centre) @ rotation.basis) for rows in kept)
+    return Rotation(rotation.power, centre, np.linalg.qr(image)[0])
+
+
 def leading_directions(parts: list[np.ndarray], power: float, components: int) -> Rotation:
     """The rotation of all rows of `parts` together, from their sums and products; rows are read once, in blocks."""
     d = parts[0].shape[1]

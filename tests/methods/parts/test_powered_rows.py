@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import numpy as np
+
+from firstsight.methods.parts.powered_rows import as_learned_from, leading_directions
+
+
+def test_a_rotation_learned_from_some_rows_knows_nothing_of_the_others():
+    rng = np.random.default_rng(0)
+    some, others = np.zeros((40, 30), np.float32), np.zeros((40, 30), np.float32)
+    some[:, :15], others[:, 15:] = rng.normal(size=(2, 40, 15))
+    together = leading_directions([some, others], 1.0, 12)
+    alone = as_learned_from(some, together)
+    assert np.abs(together(others)).max() > 0.1
+    assert np.abs(alone(others) - alone(np.zeros((1, 30), np.float32))).max() < 1e-5
+    np.testing.assert_allclose(alone.basis.T @ alone.basis, np.eye(12), atol=1e-5)
+
+
+def test_it_is_nearly_the_one_that_these_rows_give():
+    rng = np.random.default_rng(1)
+    rows = (rng.normal(size=(90, 30)) * np.geomspace(1, 1e-3, 30)).astype(np.float32)
+    alone, exact = (
+        as_learned_from(rows[:60], leading_directions([rows], 0.5, 6)),
+        leading_directions([rows[:60]], 0.5, 6),
+    )
+    np.testing.assert_allclose(alone.centre, exact.centre, atol=1e-6)
+    energy = [(rotation(rows[:60]) ** 2).sum() for rotation in (alone, exact)]
+    assert 0.99 * energy[1] < energy[0] < 1.0001 * energy[1]
+
+
+def test_without_a_basis_only_the_centre_is_learned_anew():
+    rows = np.random.default_rng(2).normal(size=(50, 8)).astype(np.float32)
+    alone = as_learned_from(rows[:20], leading_directions([rows], 1.0, 8))
+    assert alone.basis is None
+    np.testing.assert_allclose(alone(rows[:20]).mean(axis=0), 0, atol=1e-6)
