@@ -114,6 +114,24 @@ def test_descriptions_scaled_by_a_constant_give_the_same_model(fitted, task):
     np.testing.assert_allclose(model.weights_["visual.weight"], fitted.weights_["visual.weight"], atol=1e-3)
 
 
+@pytest.mark.parametrize("size", [1e-3, 1e4])
+def test_the_size_of_features_does_not_matter(fitted, task, size):
+    model = DeepEmbedding(**QUICK).fit(size * task.X, task.y, task.table)
+    expected = fitted.decision_function(task.X_unseen)
+    np.testing.assert_allclose(model.decision_function(size * task.X_unseen), expected, rtol=0.02)
+
+
+def test_with_feature_length_0_rows_are_trained_on_as_they_are(task):
+    same = np.sqrt(np.mean([row @ row for row in task.X]))
+    as_they_are, given = (
+        DeepEmbedding(**QUICK, feature_length=length).fit(task.X, task.y, task.table).decision_function(task.X_unseen)
+        for length in (0, same)
+    )
+    np.testing.assert_allclose(as_they_are, given, rtol=0.02)
+    other = DeepEmbedding(**QUICK, feature_length=3 * same).fit(task.X, task.y, task.table)
+    assert not np.allclose(other.decision_function(task.X_unseen), given, rtol=0.1)
+
+
 class Killed(Exception):
     pass
 

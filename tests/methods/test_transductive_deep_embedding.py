@@ -8,6 +8,7 @@ import pytest
 from firstsight.errors import BadInput
 from firstsight.evaluation import mean_class_accuracy
 from firstsight.methods import DeepEmbedding, TransductiveDeepEmbedding
+from firstsight.methods.deep_embedding import PRESETS
 from firstsight.methods.parts.alternating import AlternatingTraining
 from firstsight.methods.transductive_deep_embedding import select_nearest
 
@@ -41,12 +42,14 @@ def test_selections_follow_algorithm_2_round_by_round(task, monkeypatch, selecti
     pool = task.pool if setting == "gzsl" else task.X_unseen
     model = TransductiveDeepEmbedding(**ROUNDS, selection=selection, setting=setting)
     expected, trained_on = [], []
+    # In training, rows are of the length that the preset says; λ, η and the learning rate mean the same on any data.
+    longer = PRESETS["validated"]["feature_length"] / np.sqrt(np.mean([row @ row for row in task.X]))
     original = AlternatingTraining.run
 
     def watch(training, rows, y, A, iterations, absent=None):
         if training.round > 1:
             w = {k: v.detach().numpy() for k, v in training.net.weights.items()}
-            phi = np.maximum(pool @ w["visual.weight"].T + w["visual.bias"], 0)
+            phi = np.maximum(longer * pool @ w["visual.weight"].T + w["visual.bias"], 0)
             hidden = np.maximum(A.numpy() @ w["semantic.0.weight"].T + w["semantic.0.bias"], 0)
             psi = np.maximum(hidden @ w["semantic.1.weight"].T + w["semantic.1.bias"], 0)
             chosen = {}

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # For small pictures, and for people who wait: chosen on a validation fold of the letters that training sees.
 SETTINGS = {
     "embedding_dim": 512,
+    "feature_length": 0.0,
     "separation": 100.0,
     "penalty": 1e-5,
     "learning_rate": 3e-3,

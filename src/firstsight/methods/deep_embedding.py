@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from firstsight.errors import FirstsightWarning
 from firstsight.methods.base import RandomState, ZeroShotClassifier
-from firstsight.methods.parts.alternating import AlternatingTraining
+from firstsight.methods.parts.alternating import AlternatingTraining, factor_to_length, multiplied
 from firstsight.methods.parts.checkpoint import Checkpoint, fingerprint
 from firstsight.methods.parts.class_input import Candidates
 from firstsight.methods.parts.scaling import Scaling, scale
@@ -31,6 +31,7 @@ from firstsight.terminal import progress
 PRESETS: dict[str, dict[str, Any]] = {
     "validated": {
         "embedding_dim": 1024,
+        "feature_length": 32.0,
         "separation": 300.0,
         "penalty": 1e-3,
         "learning_rate": 4e-4,
@@ -45,6 +46,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     "paper": {
         "embedding_dim": 1024,
+        "feature_length": 0.0,
         "separation": 100.0,
         "penalty": 1e-5,
         "learning_rate": 1e-4,
@@ -58,7 +60,13 @@ PRESETS: dict[str, dict[str, Any]] = {
         "selection": 40,
     },
 }
-PRESETS["fast"] = {**PRESETS["validated"], "learning_rate": 1e-3, "iterations": 18, "semantic_steps": 30}
+PRESETS["fast"] = {
+    **PRESETS["validated"],
+    "learning_rate": 1e-3,
+    "iterations": 18,
+    "semantic_steps": 30,
+    "round_iterations": 4,
+}
 
 
 class DeepEmbedding(ZeroShotClassifier):
@@ -85,6 +93,9 @@ class DeepEmbedding(ZeroShotClassifier):
         Where a parameter left at None takes its value from (`firstsight.methods.deep_embedding.PRESETS`).
     embedding_dim : int
         Dimensions of the joint space.
+    feature_length : float
+        Rows are multiplied by one number, so that the root of their mean squared length is this. What λ, η and the
+        learning rate do depends on the size of features; so they mean the same on any. 0: rows stay as they are.
     separation : float
         λ, the weight of the classification term; near or below 1 the embedding collapses.
     penalty : float
@@ -168,6 +179,7 @@ class DeepEmbedding(ZeroShotClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "preset": [StrOptions(set(PRESETS))],
         "embedding_dim": [Interval(Integral, 1, None, closed="left"), None],
+        "feature_length": [Interval(Real, 0, None, closed="left"), None],
         "separation": [Interval(Real, 0, None, closed="left"), None],
         "penalty": [Interval(Real, 0, None, closed="left"), None],
         "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
@@ -184,6 +196,7 @@ class DeepEmbedding(ZeroShotClassifier):
         *,
         preset: Literal["validated", "paper", "fast"] = "validated",
         embedding_dim: int | None = None,
+        feature_length: float | None = None,
         separation: float | None = None,
         penalty: float | None = None,
         learning_rate: float | None = None,
@@ -200,6 +213,7 @@ class DeepEmbedding(ZeroShotClassifier):
     ) -> None:
         self.preset = preset
         self.embedding_dim = embedding_dim
+        self.feature_length = feature_length
         self.separation = separation
         self.penalty = penalty
         self.learning_rate = learning_rate
@@ -228,11 +242,11 @@ class DeepEmbedding(ZeroShotClassifier):
 
     def _fit(self, X, y, S):
         settings = self._settings(len(X))
-        rows, labels, A = as_tensor(X), torch.from_numpy(y), as_tensor(S)
+        labels, A = torch.from_numpy(y), as_tensor(S)
         with progress(type(self).__name__, settings["iterations"], self.verbose) as show:
             training = self._begin(settings, show, X, y, S)
             if training.round == 1:
-                training.run(rows.__getitem__, labels, A, settings["iterations"])
+                training.run(multiplied(as_tensor(X), training.factor), labels, A, settings["iterations"])
                 training.save(force=True)
         self._finish(training, len(S))
 
@@ -261,12 +275,13 @@ class DeepEmbedding(ZeroShotClassifier):
             owner = fingerprint({**settings, "random_state": self.random_state}, X, y, S, *more)
             checkpoint = Checkpoint(self.checkpoint, owner)
         sizes = (X.shape[1], S.shape[1], len(S))
-        return AlternatingTraining(settings, sizes, self.random_state, checkpoint, show)
+        factor = factor_to_length(X, settings["feature_length"])
+        return AlternatingTraining(settings, sizes, self.random_state, checkpoint, show, factor)
 
     def _finish(self, training: AlternatingTraining, n_classes: int) -> None:
         self.settings_ = training.settings
         self.history_ = training.history
-        self.weights_ = {name: weight.detach().numpy() for name, weight in training.net.weights.items()}
+        self.weights_ = {name: weight.detach().numpy() for name, weight in training.net_of_rows().weights.items()}
         last = training.history[-1]["classification"]
         self.collapsed_ = last > 0.9 * math.log(n_classes)
         if self.collapsed_:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from firstsight.methods.base import RandomState, Setting, TransductiveClassifier
 from firstsight.methods.deep_embedding import DeepEmbedding
+from firstsight.methods.parts.alternating import multiplied
 from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.tensors import as_tensor
 from firstsight.terminal import progress
@@ -47,9 +48,11 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
     selection : int or float
         M₀ as a number of rows per class (the paper's), or, as a fraction below 1, that share of the mean number of rows
         *predicted* as an unseen class; M grows in proportion to the round and is the same for every class.
-    preset, embedding_dim, separation, penalty, learning_rate, schedule, iterations, batch_size : various
+    preset, embedding_dim, feature_length, separation, penalty, learning_rate, schedule, iterations : various
         As in `DeepEmbedding`.
-    semantic_steps, semantic_rate, feature_scaling, attribute_scaling, checkpoint, verbose, random_state : various
+    batch_size, semantic_steps, semantic_rate, feature_scaling, attribute_scaling, checkpoint : various
+        As in `DeepEmbedding`.
+    verbose, random_state : various
         As in `DeepEmbedding`.
 
     Attributes
@@ -109,6 +112,7 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
         round_iterations: int | None = None,
         selection: float | None = None,
         embedding_dim: int | None = None,
+        feature_length: float | None = None,
         separation: float | None = None,
         penalty: float | None = None,
         learning_rate: float | None = None,
@@ -126,6 +130,7 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
         super().__init__(
             preset=preset,
             embedding_dim=embedding_dim,
+            feature_length=feature_length,
             separation=separation,
             penalty=penalty,
             learning_rate=learning_rate,
@@ -158,11 +163,11 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
             kept.setdefault("predictions", torch.full((rounds, len(pool)), -1))
             kept.setdefault("selected", torch.zeros(rounds, len(pool), dtype=torch.bool))
             if training.round == 1:
-                training.run(X.__getitem__, y, A[:seen], settings["iterations"])
+                training.run(multiplied(X, training.factor), y, A[:seen], settings["iterations"])
             while training.round <= rounds:
                 r = training.round - 1  # rounds finished; M = M₀ · r
                 if training.iteration == 0:
-                    labels, gaps = self._label(training.net, pool, A, seen)
+                    labels, gaps = self._label(training.net_of_rows(), pool, A, seen)
                     kept["predictions"][r - 1] = torch.from_numpy(labels)
                     selected = select_nearest(labels, gaps, seen, classes, settings["selection"], r)
                     kept["selected"][r] = torch.from_numpy(selected)
@@ -170,10 +175,12 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
                 taken = kept["selected"][r].nonzero().squeeze(1)
                 targets = torch.cat([y, kept["predictions"][r - 1][taken]])
                 absent = torch.bincount(targets, minlength=classes) == 0
-                rows = _rows_of_both(X, pool, torch.cat([torch.arange(n), n + taken]))
+                rows = _rows_of_both(X, pool, torch.cat([torch.arange(n), n + taken]), training.factor)
                 training.run(rows, targets, A, settings["round_iterations"], absent if absent.any() else None)
             if len(pool):
-                kept["predictions"][rounds - 1] = torch.from_numpy(self._label(training.net, pool, A, seen)[0])
+                kept["predictions"][rounds - 1] = torch.from_numpy(
+                    self._label(training.net_of_rows(), pool, A, seen)[0]
+                )
             training.save(force=True)
         self._finish(training, seen)
         predictions, self.selected_ = kept["predictions"].numpy(), kept["selected"].numpy()
@@ -217,8 +224,8 @@ def select_nearest(
     return selected
 
 
-def _rows_of_both(X: Tensor, pool: Tensor, index: Tensor):
-    """Features by position in labelled-then-selected order, gathered from both arrays without joining them."""
+def _rows_of_both(X: Tensor, pool: Tensor, index: Tensor, factor: float):
+    """Rows by position in labelled-then-selected order, times `factor`, from both arrays without joining them."""
 
     def rows(batch: Tensor) -> Tensor:
         wanted = index[batch]
@@ -226,6 +233,6 @@ def _rows_of_both(X: Tensor, pool: Tensor, index: Tensor):
         out = X.new_empty(len(wanted), X.shape[1])
         out[labelled] = X[wanted[labelled]]
         out[~labelled] = pool[wanted[~labelled] - len(X)]
-        return out
+        return out.mul_(factor)
 
     return rows

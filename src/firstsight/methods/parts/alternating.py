@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from firstsight.methods.parts.checkpoint import Checkpoint, CheckpointHeader
 from firstsight.methods.parts.tensors import make_generator
-from firstsight.methods.parts.two_branch import TwoBranch
+from firstsight.methods.parts.two_branch import BLOCK, TwoBranch
 
 
 class AlternatingTraining:
@@ -25,8 +26,9 @@ class AlternatingTraining:
         random_state,
         checkpoint: Checkpoint | None,
         show: Callable[[int, str], None],
+        factor: float = 1.0,  # what rows are multiplied by before this sees them
     ):
-        self.settings, self.checkpoint, self.show = settings, checkpoint, show
+        self.settings, self.checkpoint, self.show, self.factor = settings, checkpoint, show, factor
         self.generator = make_generator(random_state)
         self.round, self.iteration, self.done = 1, 0, 0
         self.history: list[dict[str, float]] = []
@@ -70,6 +72,11 @@ class AlternatingTraining:
             self.save()
         self.round, self.iteration = self.round + 1, 0
 
+    def net_of_rows(self) -> TwoBranch:
+        """The network for rows as they are: the factor is a part of its first weights."""
+        weights = {name: weight.detach() for name, weight in self.net.weights.items()}
+        return TwoBranch({**weights, "visual.weight": self.factor * weights["visual.weight"]})
+
     def save(self, force: bool = False) -> None:
         if self.checkpoint:
             kept = {f"kept/{name}": value for name, value in self.kept.items()}
@@ -85,3 +92,15 @@ class AlternatingTraining:
         self.kept = {k.removeprefix("kept/"): v for k, v in tensors.items() if k.startswith("kept/")}
         self.round, self.iteration, self.done = header.round, header.iteration, header.done
         self.history = header.history
+
+
+def factor_to_length(X: np.ndarray, length: float) -> float:
+    """What rows are multiplied by so that the root of their mean squared length is `length`; 1 for 0, or for zeros."""
+    # In float64, block by block: squares of large or small float32 numbers have no place in float32.
+    squares = sum(float(np.square(X[i : i + BLOCK], dtype=np.float64).sum()) for i in range(0, len(X), BLOCK))
+    return length / math.sqrt(squares / len(X)) if length and squares else 1.0
+
+
+def multiplied(X: Tensor, factor: float) -> Callable[[Tensor], Tensor]:
+    """Rows by their numbers, times `factor`; indexing copies them, so X itself is never written to."""
+    return X.__getitem__ if factor == 1.0 else lambda batch: X[batch].mul_(factor)
