@@ -194,7 +194,8 @@ def test_learn_makes_a_model_that_knows_classes_without_pictures_and_says_what_t
 
     done = cli(
         *("learn", pictures, "--classes", table, "--backbone", backbone, "--out", tmp_path / "second"),
-        *("--unlabeled", new, *(word for pair in FAST for word in ("--set", pair))),
+        *("--unlabeled", new, "--method", "transductive-deep-embedding"),
+        *(word for pair in FAST for word in ("--set", pair)),
     )
     assert done.code == 0, done
     saved = load_saved(tmp_path / "second")
@@ -262,7 +263,7 @@ def test_learn_keeps_pictures_of_unseen_classes_to_test_on(cli, backbone, tmp_pa
     table = tabulate(tmp_path / "d.csv", {**MIXES, **UNSEEN})
     lines = [f"{name},{'unseen' if name in UNSEEN else 'seen'}" for name in {**MIXES, **UNSEEN}]
     (tmp_path / "split.csv").write_text("\n".join(["class,split", *lines]) + "\n")
-    words = ["learn", pictures, "--classes", table, "--backbone", backbone]
+    words = ["learn", pictures, "--classes", table, "--backbone", backbone, "--set", "search=false"]
     one = cli(*words, "--out", tmp_path / "one", "--split", tmp_path / "split.csv")
     other = cli(*words, "--out", tmp_path / "other", "--unseen", "peach, plum")
     found = [load_saved(tmp_path / name).provenance.evaluation for name in ("one", "other")]

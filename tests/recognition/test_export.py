@@ -21,7 +21,7 @@ def _session(path):
 def colours(pictures, table, backbone, cache):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIRSTSIGHT_CACHE", str(cache))
-        return learn(pictures, table, backbone=backbone, unseen=["peach", "plum"])
+        return learn(pictures, table, backbone=backbone, unseen=["peach", "plum"], parameters={"search": False})
 
 
 @pytest.mark.parametrize("confidence", [False, True])
@@ -43,7 +43,8 @@ def test_what_learn_makes_by_default_answers_alike_with_its_backbone_in_one_file
     assert model.classes_[found["scores"].argmax(axis=1)].tolist() == answers.best
     if confidence:
         best = np.sort(found["confidence"], axis=1)[:, ::-1]
-        np.testing.assert_allclose(best, answers.confidence, atol=1e-3)
+        # The root of an entry near zero and the whitening make more of what two runtimes of the backbone differ by.
+        np.testing.assert_allclose(best, answers.confidence, atol=1e-2)
     about = session.get_modelmeta().custom_metadata_map
     assert json.loads(about["firstsight.classes"]) == model.classes_.tolist()
     assert json.loads(about["firstsight.backbone"])["name"] == "tiny"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,18 +9,19 @@ import pytest
 
 from firstsight.encoders.embedding import embed
 from firstsight.errors import BadInput, UnknownName
-from firstsight.methods import ESZSL, GFZSL
+from firstsight.methods import ESZSL, DeepEmbedding, KernelPrototypes, TransductiveKernelPrototypes
 from firstsight.models import PictureCounts
-from firstsight.recognition import Recognizer, learn
+from firstsight.recognition import Recognizer, learn, learning
 
 UNSEEN = ["peach", "plum"]
+QUICK = {"search": False}  # a search for each of eleven fits takes a quarter of a minute
 
 
 @pytest.fixture(scope="module")
 def colours(pictures, table, backbone, cache):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIRSTSIGHT_CACHE", str(cache))
-        return learn(pictures, table, backbone=backbone, unseen=UNSEEN)
+        return learn(pictures, table, backbone=backbone, unseen=UNSEEN, parameters=QUICK)
 
 
 def test_pictures_of_unseen_classes_are_held_out_and_tell_how_often_it_is_right(colours, pictures):
@@ -39,7 +41,7 @@ def test_a_table_of_classes_and_split_says_the_same(colours, pictures, table, ba
     split = pd.DataFrame({"split": ["unseen" if name in UNSEEN else "seen" for name in table.index]}, index=table.index)
     split.rename_axis("class").to_csv(tmp_path / "split.csv")
     table.rename_axis("class").to_csv(tmp_path / "classes.csv")
-    again = learn(pictures, tmp_path / "classes.csv", backbone=backbone, split=tmp_path / "split.csv")
+    again = learn(pictures, tmp_path / "classes.csv", backbone=backbone, split=tmp_path / "split.csv", parameters=QUICK)
     X = np.random.default_rng(0).random((5, 24), dtype=np.float32)
     assert again.model.decision_function(X).tobytes() == colours.model.decision_function(X).tobytes()
     assert again.provenance.evaluation == colours.provenance.evaluation
@@ -49,14 +51,50 @@ def test_held_out_pictures_have_no_part_in_the_model(colours, pictures, table, b
     made = embed(pictures, backbone=backbone)
     X, y = made.features, np.array(made.labels)
     seen = ~np.isin(y, UNSEEN)
-    alone = GFZSL(feature_scaling="unit").fit(X[seen], y[seen], table)
+    alone = KernelPrototypes(**QUICK).fit(X[seen], y[seen], table)
     assert alone.decision_function(X).tobytes() == colours.model.decision_function(X).tobytes()
+
+
+def test_without_a_method_a_pool_decides_and_a_preset_asks_for_the_deep_embedding(
+    colours, pictures, table, backbone, monkeypatch
+):
+    monkeypatch.setattr(learning, "_estimate", lambda *_: None)  # ten more fits, about which nothing is asked here
+    assert type(colours.model) is KernelPrototypes
+    with_pool = learn(pictures, table, backbone=backbone, unseen=UNSEEN, unlabeled=pictures / "plum", parameters=QUICK)
+    assert type(with_pool.model) is TransductiveKernelPrototypes
+    small = {"preset": "fast", "embedding_dim": 8, "iterations": 40, "learning_rate": 0.01}
+    assert type(learn(pictures, table, backbone=backbone, parameters=small).model) is DeepEmbedding
+
+
+@pytest.mark.parametrize(
+    ("chosen", "rivals"),
+    [
+        (
+            learning.METHOD,
+            {"kernel-prototypes search=false", "gfzsl feature_scaling=unit", "eszsl", "deep-embedding preset=fast"},
+        ),
+        (learning.METHOD_FOR_POOL, {"transductive-kernel-prototypes", "transductive-deep-embedding preset=fast"}),
+    ],
+    ids=["no pool", "pool"],
+)
+def test_the_method_taken_is_the_one_that_the_records_speak_for(chosen, rivals):
+    """No rival is ahead of it beyond the noise on all tasks that both have run, in T1 or in H."""
+    word, parameters = chosen
+    told = " ".join([word, *(f"{name}={value}".lower() for name, value in parameters.items())])
+    found = pd.read_csv(Path(__file__).parents[2] / "results" / "few_pictures.csv")
+    table = found.pivot_table(["T1", "H"], ["data", "seen", "rows", "draw"], "method")
+    for rival in rivals:
+        for figure in ("T1", "H"):
+            apart = (table[figure][told] - table[figure][rival]).dropna()
+            assert len(apart) >= 5
+            assert apart.mean() > -apart.std() / len(apart) ** 0.5, (rival, figure)
+    assert (table["T1"][told] + table["H"][told]).mean() > 100  # far above guessing
 
 
 def test_features_serve_as_well_as_pictures(colours, pictures, table, backbone, tmp_path):
     made = embed(pictures, backbone=backbone, out=tmp_path / "f.npz")
     for given in (made, tmp_path / "f.npz"):
-        again = learn(given, table, unseen=UNSEEN)
+        again = learn(given, table, unseen=UNSEEN, parameters=QUICK)
         X = made.features
         assert again.model.decision_function(X).tobytes() == colours.model.decision_function(X).tobytes()
         assert again.provenance.backbone.fingerprint == colours.provenance.backbone.fingerprint
@@ -73,7 +111,7 @@ def test_a_method_may_be_a_word_a_class_or_an_estimator(pictures, table, backbon
 
 
 def test_out_saves_the_model_and_leaves_nothing_beside_it(pictures, table, backbone, tmp_path):
-    made = learn(pictures, table, backbone=backbone, unseen=UNSEEN, out=tmp_path / "model")
+    made = learn(pictures, table, backbone=backbone, unseen=UNSEEN, out=tmp_path / "model", parameters=QUICK)
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     again = Recognizer.load(tmp_path / "model")
     assert again(pictures / "plum").best == made(pictures / "plum").best

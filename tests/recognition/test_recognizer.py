@@ -18,7 +18,7 @@ from firstsight.recognition.answers import NONE_OF_THESE
 def colours(pictures, table, backbone, cache):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIRSTSIGHT_CACHE", str(cache))
-        return learn(pictures, table, backbone=backbone, unseen=["peach", "plum"])
+        return learn(pictures, table, backbone=backbone, unseen=["peach", "plum"], parameters={"search": False})
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ChosenMethod = Annotated[
     str | None,
-    typer.Option(help="A method's name; `firstsight methods` lists them. Left out: chosen by the data's size."),
+    typer.Option(help="A method's name; `firstsight methods` lists them. Left out: the kernel prototypes."),
 ]
 Unlabeled = Annotated[
     Path | None, typer.Option(help="Pictures without labels to learn from as well, of seen and unseen classes.")

@@ -29,9 +29,12 @@ from firstsight.terminal import logger
 
 Table = pd.DataFrame | str | Path
 
-# On tasks drawn from training classes of CUB (benchmarks/few_pictures.py), GFZSL was level with the deep embedding at
-# 64 and at 600 rows; beyond a thousand nothing was compared, and the paper's method stands.
-FEW_ROWS = 1000
+# What is taken if no method is asked for: without pictures that lack a label, and with them. Decided on small tasks
+# drawn from the training classes of five data sets: benchmarks/few_pictures.py, results/few_pictures.csv. With a pool,
+# the search is left out: on few classes it refuses pools that would have helped.
+METHOD: tuple[str, dict[str, Any]] = ("kernel-prototypes", {})
+METHOD_FOR_POOL: tuple[str, dict[str, Any]] = ("transductive-kernel-prototypes", {"search": False})
+FEW_ROWS = 1000  # up to here, held-out classes are asked about ten times, not three
 
 
 def learn(
@@ -67,7 +70,8 @@ def learn(
     backbone : str or Path
         The vision model that turns pictures into features, by name or as a folder.
     method : str, class or estimator, optional
-        A method's word, its class, or an estimator; left out, chosen by the data's size.
+        A method's word, its class, or an estimator; left out, the kernel prototypes (with a preset, which
+        they do not know, the deep embedding).
     parameters : mapping, optional
         The method's parameters, by name.
     unlabeled : str or Path, optional
@@ -234,22 +238,18 @@ def _choose(
     checkpoint: str | None,
     verbose: bool,
 ) -> ZeroShotClassifier:
-    """The method asked for, or the one that suits the data.
-
-    Few pictures: GFZSL, which is fitted in a moment and is as good as the deep embedding on them.
-    """
+    """The method asked for, or what serves best; a preset asks for the deep embedding, which alone has any."""
     pool, parameters = len(training.pool), dict(parameters or {})
     if method is not None:
         found = find_method(method) if isinstance(method, str) else method
         if pool and not found.transductive:
             name = method if isinstance(method, str) else getattr(found, "__name__", type(found).__name__)
             raise BadInput(f"{name} cannot learn from pictures without labels; leave --unlabeled out, or --method.")
-    elif pool:
-        method = "transductive-deep-embedding"
-    elif "preset" not in parameters and len(training.train) <= FEW_ROWS:
-        method, parameters = "gfzsl", {"feature_scaling": "unit", **parameters}
+    elif "preset" in parameters:
+        method = "transductive-deep-embedding" if pool else "deep-embedding"
     else:
-        method = "deep-embedding"
+        method, usual = METHOD_FOR_POOL if pool else METHOD
+        parameters = {**usual, **parameters}
     setting = None if isinstance(method, ZeroShotClassifier) else "gzsl"
     given = {"random_state": random_state, "setting": setting, "checkpoint": checkpoint, "verbose": verbose or None}
     return make_estimator(method, parameters, **given)
