@@ -123,6 +123,12 @@ def test_data_evaluation_and_report_run_without_any_method_or_torch():
     assert not {name for name in loaded if name.split(".")[0] == "torch" or name.startswith("firstsight.methods")}
 
 
+def test_a_method_that_needs_no_torch_is_found_without_it():
+    assert "torch" not in _loaded_by(
+        "from firstsight.methods import find_method, word_of; assert word_of(find_method('ESZSL')) == 'eszsl'"
+    )
+
+
 def test_the_command_line_shows_help_without_torch():
     assert "torch" not in _loaded_by("import firstsight.cli.main")
 

@@ -60,17 +60,17 @@ def kill(server, model, times: int) -> None:
 def test_a_graceful_stop_answers_what_was_accepted_and_a_killed_server_has_what_it_acknowledged(server, model, png):
     running = server(model)
     answers: list[int] = []
+    client = httpx.Client(base_url=running.url, timeout=60)  # threads may share one
 
     def ask():
         files = [("pictures", (f"{number}.png", png("é"))) for number in range(32)]
-        answers.append(httpx.post(f"{running.url}/api/predict", files=files, timeout=60).status_code)
+        answers.append(client.post("/api/predict", files=files).status_code)
 
-    people = [threading.Thread(target=ask) for _ in range(6)]
+    people = [threading.Thread(target=ask) for _ in range(4)]
     for one in people:
         one.start()
-    counted = f"{running.url}/metrics"
     until = time.monotonic() + 30
-    while "firstsight_waiting_pictures 0.0" in httpx.get(counted, timeout=30).text and time.monotonic() < until:
+    while "firstsight_waiting_pictures 0.0" in client.get("/metrics").text and time.monotonic() < until:
         time.sleep(0.005)
     assert running.stop() in (0, -signal.SIGTERM)
     for one in people:

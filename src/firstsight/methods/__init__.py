@@ -24,12 +24,21 @@ Method = str | type[ZeroShotClassifier] | ZeroShotClassifier
 @cache
 def own_methods() -> dict[str, type[ZeroShotClassifier]]:
     """The command-line word of each method here (its file's name, with hyphens) and its class."""
-    found = {}
-    for module in sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name not in ("base", "parts")):
-        members = vars(importlib.import_module(f"{__name__}.{module}")).values()
-        own = [m for m in members if isinstance(m, type) and m.__module__ == f"{__name__}.{module}"]
-        (found[module.replace("_", "-")],) = (m for m in own if issubclass(m, ZeroShotClassifier))
-    return found
+    return {module.replace("_", "-"): _method_in(module) for module in _own_files().values()}
+
+
+@cache
+def _own_files() -> dict[str, str]:
+    """The files of the methods here, by their names without signs: a method's word and class without signs, too."""
+    names = sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name not in ("base", "parts"))
+    return {name.replace("_", ""): name for name in names}
+
+
+def _method_in(module: str) -> type[ZeroShotClassifier]:
+    members = vars(importlib.import_module(f"{__name__}.{module}")).values()
+    own = [m for m in members if isinstance(m, type) and m.__module__ == f"{__name__}.{module}"]
+    (method,) = (m for m in own if issubclass(m, ZeroShotClassifier))
+    return method
 
 
 @cache
@@ -78,9 +87,12 @@ def find_method(name: str) -> type[ZeroShotClassifier]:
     type
         The method's class; an unknown name raises `UnknownName`, which offers the nearest one.
     """
+    plain_name = name.lower().replace("-", "").replace("_", "")
+    if plain_name in _own_files():  # without the others, some of which wait for torch
+        return _method_in(_own_files()[plain_name])
     methods = all_methods()
     plain = {word.replace("-", ""): word for word in methods}
-    word = plain.get(name.lower().replace("-", "").replace("_", ""))
+    word = plain.get(plain_name)
     if word is None:
         raise UnknownName("method", name, methods)
     return methods[word]
@@ -127,6 +139,9 @@ def judge(estimator: ZeroShotClassifier) -> ZeroShotClassifier:
 
 def word_of(method: type[ZeroShotClassifier]) -> str:
     """The command-line word of a method's class."""
+    here, _, module = method.__module__.rpartition(".")
+    if here == __name__:
+        return module.replace("_", "-")
     return next(word for word, cls in all_methods().items() if cls is method)
 
 
@@ -161,9 +176,9 @@ else:
     # `from firstsight.methods import ESZSL` without a second list of names; other packages import from here, too, so
     # that looking among theirs would go round in circles.
     def __getattr__(name):
-        for method in own_methods().values():
-            if method.__name__ == name:
-                return method
+        module = _own_files().get(name.lower())
+        if module is not None and (method := _method_in(module)).__name__ == name:
+            return method
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__():
