@@ -43,6 +43,7 @@ def test_a_table_fills_the_width_and_pictures_come_before_it(open_page, address)
     assert box["picture"] < box["table"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_an_audit_has_no_serious_findings(open_page, address, audit, scheme):
     assert audit(open_page(address, scheme=scheme)) == []

@@ -141,7 +141,7 @@ export class AnswerGrid {
       this.select("Order", "order", Object.entries(ORDERS).filter(([key]) => known || !key.includes("sure")).map(([key, [word]]) => [key, word])),
       known
         ? el("label", { class: "control" }, el("span", {}, "Confidence at least ", least), el("input", {
-            type: "range", min: 0, max: 0.99, step: 0.01, value: this.choice.least,
+            type: "range", "aria-label": "Confidence at least", min: 0, max: 0.99, step: 0.01, value: this.choice.least,
             oninput: (event) => { this.choice.least = Number(event.target.value); least.textContent = percent(this.choice.least); this.show(); },
           }))
         : null,
@@ -185,7 +185,8 @@ export class AnswerGrid {
 // Files ------------------------------------------------------------------------------------------------------------
 
 export function asJson(entries) {
-  return JSON.stringify(entries.map(({ picture, ...rest }) => rest), null, 1) + "\n";
+  const said = entries.map(({ picture, source, ...rest }) => rest); // what belongs to the page alone stays there
+  return JSON.stringify(said, null, 1) + "\n";
 }
 
 export function asCsv(entries) {

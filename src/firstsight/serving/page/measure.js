@@ -13,6 +13,10 @@ const FIGURES = [
 ];
 const LINES = [["ts", "ts, unseen", "unseen"], ["tr", "tr, seen", "seen"], ["h", "H", "ink"]];
 
+function nearest(numbers, wanted) {
+  return numbers.reduce((best, number, place) => (Math.abs(number - wanted) < Math.abs(numbers[best] - wanted) ? place : best), 0);
+}
+
 export function make(root, app) {
   return new Measure(root, app);
 }
@@ -53,11 +57,12 @@ class Measure {
   // Seen against unseen ----------------------------------------------------------------------------------------------
 
   tradeOff(curve) {
-    this.slider = el("input", { type: "range", id: "constant", min: 0, max: curve.constants.length - 1, step: 1, oninput: () => this.move(curve, Number(this.slider.value)) });
-    this.slider.value = curve.now;
+    const { constants } = curve;
+    this.slider = el("input", { type: "range", id: "constant", min: constants[0], max: constants.at(-1), step: "any", oninput: () => this.move(curve, nearest(constants, Number(this.slider.value))) });
+    this.stand = curve.now; // where on the curve the slider stands
     this.told = el("p", { class: "told", role: "status" });
     this.chart = el("div", { class: "chart", role: "img", "aria-label": "Accuracy of seen and of unseen classes, and their harmonic mean, as a constant is taken off the scores of seen classes" });
-    const jump = (place, words) => (place === null || place === undefined ? null : el("button", { type: "button", onclick: () => { this.slider.value = place; this.move(curve, place); } }, words));
+    const jump = (place, words) => (place === null || place === undefined ? null : el("button", { type: "button", onclick: () => this.jump(curve, place) }, words));
     return el("section", { class: "panel" }, el("h2", {}, "Seen against unseen classes"),
       el("p", { class: "hint" }, "Methods prefer the classes they were trained on. A constant taken off the scores of seen classes moves the balance; it costs no training."),
       this.chart,
@@ -75,16 +80,16 @@ class Measure {
       series: [{}, ...LINES.map(([, label, colour], number) => ({ label, stroke: token(colour), width: 2.2, dash: number === 2 ? [2, 0] : number ? [6, 4] : [], points: { show: false } }))],
       hooks: { draw: [(chart) => this.rule(chart, curve, token)] },
     }, [curve.constants, ...LINES.map(([key]) => curve[key].map((value) => 100 * value))], this.chart);
-    this.drawn.over.addEventListener("click", () => { if (this.drawn.cursor.idx !== null) { this.slider.value = this.drawn.cursor.idx; this.move(curve, this.drawn.cursor.idx); } });
-    this.move(curve, Number(this.slider.value));
+    this.drawn.over.addEventListener("click", () => { if (this.drawn.cursor.idx !== null) this.jump(curve, this.drawn.cursor.idx); });
+    this.jump(curve, this.stand);
     this.watch ??= new ResizeObserver(() => { if (this.chart.clientWidth) this.drawn.setSize({ width: this.chart.clientWidth, height: 300 }); });
     this.watch.observe(this.chart);
-    this.dark ??= matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.plot(curve)) ?? true;
+    this.dark ??= matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.plot(this.data.trade_off)) ?? true;
   }
 
   // The constant that the slider stands at, with a mark on each line, and the lines' names at their ends.
   rule(chart, curve, token) {
-    const pen = chart.ctx, place = Number(this.slider.value), fine = window.devicePixelRatio || 1;
+    const pen = chart.ctx, place = this.stand, fine = window.devicePixelRatio || 1;
     const x = chart.valToPos(curve.constants[place], "x", true);
     pen.save();
     Object.assign(pen, { strokeStyle: token("faint"), lineWidth: fine });
@@ -102,7 +107,13 @@ class Measure {
     pen.restore();
   }
 
+  jump(curve, place) {
+    this.slider.value = curve.constants[place];
+    this.move(curve, place);
+  }
+
   move(curve, place) {
+    this.stand = place;
     const number = (key) => `${(100 * curve[key][place]).toFixed(1)} %`;
     const constant = curve.constants[place];
     this.told.replaceChildren(

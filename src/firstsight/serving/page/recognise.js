@@ -140,6 +140,10 @@ class Recognise {
         return { answers: batch.map(({ file }) => ({ file: file.name, class: null, confidence: null, top: [], why: null, error: error.message })) }; // none of these can be read; others may be
       });
       if (run !== this.run) return entries;
+      if (found.revision && found.revision !== this.app.revision) {
+        await this.app.refresh(); // somebody else has taught a class
+        this.revision = this.app.revision;
+      }
       entries.push(...found.answers.map((entry, place) => this.entryOf(entry, batch[place])));
       this.show(entries);
     }

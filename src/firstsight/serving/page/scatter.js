@@ -12,6 +12,7 @@ export class Scatter {
     this.root = el("figure", { class: "map-figure" },
       el("figcaption", {}, el("h2", {}, space.title), el("span", { class: "zooms" }, button("+", "Zoom in", () => this.scale(1.5)), button("−", "Zoom out", () => this.scale(1 / 1.5)), button("All", "Show all", () => this.reset()))),
       this.canvas, space.note ? el("p", { class: "hint" }, space.note) : null);
+    this.fit();
     this.canvas.plot = this; // for whoever wants to know where a point is drawn
     this.listen(pick);
     new ResizeObserver(() => this.draw()).observe(this.canvas);
@@ -30,8 +31,16 @@ export class Scatter {
 
   // Where things are -------------------------------------------------------------------------------------------------
 
+  // The whole map fills the frame, wherever its points lie.
+  fit() {
+    const points = [...this.data.samples, ...this.data.classes].map((one) => one.at[this.space.name]).filter(Boolean);
+    const ends = [0, 1].map((side) => points.reduce(([low, high], point) => [Math.min(low, point[side]), Math.max(high, point[side])], [Infinity, -Infinity]));
+    this.middle = points.length ? ends.map(([low, high]) => (low + high) / 2) : [0, 0];
+    this.extent = Math.max(1e-6, ...(points.length ? ends.map(([low, high]) => (high - low) / 2) : [1]));
+  }
+
   get half() {
-    return 0.46 * Math.min(this.canvas.clientWidth, this.canvas.clientHeight) * this.zoom;
+    return ((0.46 * Math.min(this.canvas.clientWidth, this.canvas.clientHeight)) / this.extent) * this.zoom;
   }
 
   onScreen([x, y]) {
@@ -55,7 +64,7 @@ export class Scatter {
 
   reset() {
     this.zoom = 1;
-    this.middle = [0, 0];
+    this.fit();
     this.draw();
   }
 
@@ -129,6 +138,7 @@ export class Scatter {
     const pen = canvas.getContext("2d"), style = getComputedStyle(canvas);
     const token = (name) => style.getPropertyValue(`--${name}`).trim();
     this.colours = { seen: token("seen"), unseen: token("unseen"), right: token("good"), wrong: token("bad"), ink: token("ink"), card: token("card"), font: token("sans") };
+    this.size = Math.max(0.65, Math.min(1, width / 560)); // of marks: a phone has less room
     pen.setTransform(fine, 0, 0, fine, 0, 0);
     pen.clearRect(0, 0, width, height);
     const name = this.choice.name || this.lit?.one.class || "";
@@ -148,14 +158,14 @@ export class Scatter {
     pen.globalAlpha = own || lit ? 1 : name ? 0.16 : 0.55;
     pen.fillStyle = this.colourOf(one, "sample");
     pen.beginPath();
-    pen.arc(x, y, (lit ? 7 : own ? 5 : 3) * Math.min(2, Math.sqrt(this.zoom)), 0, 7);
+    pen.arc(x, y, (lit ? 7 : own ? 5 : 3) * this.size * Math.min(2, Math.sqrt(this.zoom)), 0, 7);
     pen.fill();
     if (lit) this.outline(pen, 2);
   }
 
   square(pen, one, name) {
     const [x, y] = this.onScreen(one.at[this.space.name]);
-    const own = one.class === name, size = own || one.taught ? 13 : 8;
+    const own = one.class === name, size = own || one.taught ? 13 : 7 * this.size;
     pen.globalAlpha = own || one.taught || !name ? 1 : 0.3;
     pen.fillStyle = this.colourOf(one, "class");
     pen.beginPath();

@@ -34,9 +34,9 @@ class Teach {
   }
 
   async open() {
-    await this.loadClasses();
     if (this.app.toTeach) this.suggest(this.app.toTeach);
     this.app.toTeach = null;
+    await this.loadClasses();
   }
 
   // A letter with a mark says itself what it is made of; other names are left to the person.
