@@ -16,6 +16,7 @@ from firstsight.files import (
     atomic_path,
     csv_of,
     csv_text,
+    read_regular,
     remove_stale,
     require_file,
     scratch_folder,
@@ -242,3 +243,21 @@ def test_a_clock_that_was_put_back_does_not_keep_half_written_files(target):
     os.utime(left, (2**33, 2**33))
     remove_stale(target)
     assert not left.exists()
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)], ids=["pipe", "device"])
+def test_only_regular_files_are_read_whoever_reads_them(tmp_path, make):
+    """Nobody waits for a pipe's other end, and no device is read without end."""
+    from firstsight.models import load
+    from firstsight.records import read_records
+    from firstsight.reporting.report_settings import NAME, read_settings
+    from firstsight.tuning.choices import read_choices
+
+    (tmp_path / "m").mkdir()
+    for place in ("m/model.json", "a.jsonl", "b.json", NAME):
+        make(tmp_path / place)
+    for read, place in ((read_records, "a.jsonl"), (read_choices, "b.json"), (load, "m"), (read_settings, "")):
+        with pytest.raises(UnreadableFile, match="it is no regular file"):
+            read(tmp_path / place)
+    with pytest.raises(OSError, match="it is no regular file"):
+        read_regular(tmp_path / "a.jsonl")

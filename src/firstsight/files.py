@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import platform
@@ -118,6 +119,22 @@ def require_file(path: str | Path) -> Path:
         what = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
         raise UnreadableFile(f"{path} must be a regular file, but is {what}; give a file.")
     return path
+
+
+def open_regular(path: str | Path, dir_fd: int | None = None) -> int:
+    """A descriptor to read from; OSError for anything but a regular file, and no waiting for a pipe's other end."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    handle = os.open(path, flags, dir_fd=dir_fd)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+    return handle
+
+
+def read_regular(path: str | Path) -> bytes:
+    """The content of a regular file; OSError for anything else."""
+    with open(open_regular(path), "rb") as file:
+        return file.read()
 
 
 class Allowance:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -137,6 +138,23 @@ def test_attributes_are_matched_by_name_whatever_the_order_before_and_after_savi
         for wrong in (table.rename(columns={"trait 0": "trait_0"}), table.drop(columns="trait 0")):
             with pytest.raises(BadInput, match="trait 0"):
                 add_classes(own, wrong)
+
+
+@pytest.mark.parametrize("name", ["Class_3", "class-3", "cl\u200bass 3", "\uff43lass 3"])
+def test_a_name_that_may_be_meant_as_another_is_told(small, caplog, name):
+    model = fit_on(ESZSL(), replace(small, class_names=("class 3", *map(str, range(1, len(small.class_names))))))
+    larger = add_classes(model, small.descriptions.iloc[:1].set_axis([name], axis="index"))
+    assert f"the class {name!r} may be meant as 'class 3'; the model now knows both" in caplog.text
+    assert name in larger.classes_
+
+
+def test_a_name_that_only_has_other_code_points_is_refused(small):
+    model = fit_on(ESZSL(), replace(small, class_names=("caf\u00e9", *map(str, range(1, len(small.class_names))))))
+    with pytest.raises(BadInput, match=r"looks the same as one .* \('cafe\\u0301', and 'caf\\xe9'\)"):
+        add_classes(model, small.descriptions.iloc[:1].set_axis(["cafe\u0301"], axis="index"))
+    both = small.descriptions.iloc[:2].set_axis(["\u00c5", "A\u030a"], axis="index")
+    with pytest.raises(BadInput, match="looks the same"):
+        add_classes(model, both)
 
 
 @pytest.mark.slow

@@ -93,7 +93,7 @@ def texts(path: Path, column: pd.Series) -> list[str]:
 
 def numbers(path: Path, table: pd.DataFrame) -> np.ndarray:
     """All columns as a float32 matrix."""
-    wrong = [name for name in table if table[name].dtype.kind not in "fiub"]
+    wrong = [name for name in table if len(table) and table[name].dtype.kind not in "fiub"]  # no rows have no type
     if wrong:
         raise BadInput(f"Column {wrong[0]!r} of {path} must hold numbers, but holds text; convert or remove it.")
     if table.shape[1] == 0:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from firstsight.data.dataset import ZeroShotDataset
+from firstsight.data.look_alikes import nearest_name, same_on_screen
 from firstsight.data.rules import Finding, all_findings
 from firstsight.data.unchecked import UncheckedDataset
 from firstsight.errors import BadInput
@@ -75,8 +74,10 @@ def check_described(labels: Sequence[str], descriptions: pd.DataFrame) -> None:
     missing = [name for name in seen if name not in set(names)]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        nearest = _nearest(missing[0], names)
+        nearest = nearest_name(missing[0], names)
         hint = f"did you mean {nearest!r}? Write both the same way" if nearest else "add a description"
+        if nearest and same_on_screen(missing[0], nearest):
+            hint = f"its {nearest!r} has other code points ({nearest!a}, not {missing[0]!a}): write both the same way"
         raise BadInput(
             f"There are samples of the class {missing[0]!r}{more}, but the table of classes has no such row; {hint}, "
             "or take the samples away."
@@ -86,10 +87,3 @@ def check_described(labels: Sequence[str], descriptions: pd.DataFrame) -> None:
             f"There are samples of {len(seen)} class{'' if len(seen) == 1 else 'es'}; learning needs at least 2 "
             "classes to tell apart."
         )
-
-
-def _nearest(name: str, names: Sequence[str]) -> str | None:
-    """The name that differs only by case, spaces, underscores or hyphens, else the one that looks most like it."""
-    plain = {re.sub(r"[\s_-]+", "", known).casefold(): known for known in reversed(names)}
-    same = plain.get(re.sub(r"[\s_-]+", "", name).casefold())
-    return same or next(iter(difflib.get_close_matches(name, names, n=1, cutoff=0.75)), None)

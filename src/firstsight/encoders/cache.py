@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from firstsight.errors import CannotWrite
-from firstsight.files import write_atomically
+from firstsight.files import open_regular, write_atomically
 
 try:
     import fcntl
@@ -76,7 +76,7 @@ class FeatureCache:
 
     def _read(self, path: Path) -> None:
         try:
-            with path.open("rb") as file:
+            with open(open_regular(path), "rb") as file:
                 np.lib.format.read_magic(file)
                 shape, _, kind = np.lib.format.read_array_header_1_0(file)
                 begin = file.tell()

@@ -13,6 +13,7 @@ from pathlib import Path
 from firstsight.data.table_files import read_table, texts
 from firstsight.encoders.picture_formats import HEAD, SUFFIXES, UNREAD_SUFFIXES, sniff
 from firstsight.errors import BadInput, UnreadableFile
+from firstsight.files import open_regular
 
 __all__ = ["LABELS", "SUFFIXES", "PictureFolder", "find_pictures", "is_picture", "name_as_text", "survey_pictures"]
 
@@ -133,15 +134,6 @@ def name_as_text(path: str | os.PathLike[str]) -> str:
     """
     text = os.fsencode(path).decode("utf-8", "backslashreplace")
     return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
-
-
-def open_regular(path: Path) -> int:
-    """A descriptor to read from; OSError for anything but a regular file, and no waiting for a pipe's other end."""
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise OSError("not a regular file")
-    return handle
 
 
 class _Walk:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from firstsight.errors import BadInput, UnreadableFile
+from firstsight.files import open_regular, read_regular
 
 # Weights as safetensors only: the other formats can run code while they are read.
 _WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]
@@ -46,7 +47,7 @@ def weights_of(folder: Path) -> list[Path]:
 def read_json(path: Path) -> Any:
     """What a file of a model's folder says; damage, and nesting that no reader can follow, is one sentence."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(read_regular(path))
     except (OSError, ValueError, RecursionError) as error:
         raise UnreadableFile(f"{path} could not be read as JSON ({error}); restore the model's folder.") from error
 
@@ -59,7 +60,7 @@ def _content_hash(path: Path) -> bytes:
                 values.pop(key, None)
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).digest()
     try:
-        with path.open("rb") as file:
+        with open(open_regular(path), "rb") as file:
             return hashlib.file_digest(file, "sha256").digest()
     except OSError as error:
         raise UnreadableFile(f"{path} could not be read ({error.strerror}); check it.") from error

@@ -17,11 +17,11 @@ from PIL import Image
 from firstsight.encoders.backbone import DEFAULT, Backbone
 from firstsight.encoders.cache import FeatureCache
 from firstsight.encoders.decoding import InMemory, Undecodable, check_in_memory, decoded, quiet_pillow
-from firstsight.encoders.folders import name_as_text, open_regular
+from firstsight.encoders.folders import name_as_text
 from firstsight.encoders.letters import LETTERS, LetterBackbone
 from firstsight.encoders.runtimes import Announce, Run, check_runtime, open_runtime
 from firstsight.errors import BadInput, FirstsightError
-from firstsight.files import cache_folder
+from firstsight.files import cache_folder, open_regular
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from firstsight.data.look_alikes import same_on_screen, squeezed
 from firstsight.errors import BadInput, UnknownName
 from firstsight.methods import ZeroShotClassifier
+from firstsight.terminal import logger
 
 # A removed class leaves its place and its training codes behind, so that adding it back restores the model exactly:
 # some methods treat a class that they had rows of differently. Rows of [label, place, seen code, unseen code].
@@ -46,6 +48,7 @@ def add_classes(model: ZeroShotClassifier, table: pd.DataFrame, replace: bool = 
             + (f" and {len(there) - 1} more of these" if len(there) > 1 else "")
             + " already; give --replace (replace=True) to change descriptions, or other names."
         )
+    _tell_look_alikes([label for label, place in zip(labels.tolist(), places, strict=True) if place < 0], list(known))
     changed = copy.copy(model)
     changed.descriptions_ = model.descriptions_.copy()
     old = [row for row, place in enumerate(places) if place >= 0]
@@ -118,6 +121,20 @@ def _checked(model: ZeroShotClassifier, table: pd.DataFrame) -> tuple[np.ndarray
             "class needs every attribute."
         )
     return model._candidates(table)  # every check that a prediction with these classes would make
+
+
+def _tell_look_alikes(new: list[Any], known: list[Any]) -> None:
+    """A new name that looks the same as another is refused; one that a reader may take for another is told."""
+    look = {squeezed(str(name)): str(name) for name in known}
+    for name in map(str, new):
+        other = look.setdefault(squeezed(name), name)
+        if other != name and same_on_screen(name, other):
+            raise BadInput(
+                f"The class {name!r} looks the same as one that is there, but has other code points ({name!a}, and "
+                f"{other!a}); write both the same way, with --replace (replace=True) to change the description."
+            )
+        if other != name:
+            logger.warning("the class %r may be meant as %r; the model now knows both.", name, other)
 
 
 def _insert(model: ZeroShotClassifier, labels: np.ndarray, A: np.ndarray) -> ZeroShotClassifier:

@@ -20,7 +20,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from firstsight.errors import CannotWrite
-from firstsight.files import remove_stale, temporary_beside
+from firstsight.files import open_regular, remove_stale, temporary_beside
 
 try:
     import fcntl
@@ -110,8 +110,7 @@ def _read_from(handle: int, names: list[str]) -> dict[str, bytes]:
         files = {}
         for name in names:
             with contextlib.suppress(FileNotFoundError):
-                opened = os.open(name, os.O_RDONLY, dir_fd=handle)
-                files[name] = stack.enter_context(os.fdopen(opened, "rb"))
+                files[name] = stack.enter_context(os.fdopen(open_regular(name, handle), "rb"))
         return {name: file.read() for name, file in files.items()}
 
 

@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple
 from pydantic import Field, ValidationError
 
 from firstsight.errors import BadInput, CannotWrite, UnreadableFile
-from firstsight.files import remove_stale, write_atomically
+from firstsight.files import read_regular, remove_stale, write_atomically
 from firstsight.records.record_schema import SCHEMA, Key, Record, key_of
 from firstsight.schemas import Schema, reason
 
@@ -97,7 +97,7 @@ def _newest(lines: Iterable[_Line]) -> list[_Line]:
 
 def _parse(file: Path) -> list[_Line]:
     try:
-        lines = file.read_bytes().split(b"\n")
+        lines = read_regular(file).split(b"\n")
     except OSError as error:
         raise UnreadableFile(f"{file} cannot be read ({error.strerror}); check the path and its permissions.") from None
     found = []

@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from firstsight.errors import UnreadableFile
+from firstsight.files import read_regular
 from firstsight.schemas import reason
 
 NAME = "report.toml"
@@ -35,7 +36,7 @@ def read_settings(folder: Path) -> ReportSettings:
     if not path.exists():
         return ReportSettings()
     try:
-        found = ReportSettings.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        found = ReportSettings.model_validate(tomllib.loads(read_regular(path).decode()))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UnreadableFile(f"{path} cannot be read ({error}); mend it, or remove it.") from None
     except ValidationError as error:

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from firstsight.data import ZeroShotDataset
 from firstsight.errors import BadInput, UnreadableFile
+from firstsight.files import read_regular
 from firstsight.schemas import reason
 from firstsight.tuning.choice_schema import ChoiceFile
 
@@ -81,7 +82,7 @@ def untuned(choices: dict[str, Choices], methods: list[str], settings: Iterable[
 def read_choice(file: Path) -> ChoiceFile:
     """What one search chose."""
     try:
-        return ChoiceFile.model_validate_json(file.read_bytes())
+        return ChoiceFile.model_validate_json(read_regular(file))
     except OSError as error:
         raise UnreadableFile(f"{file} cannot be read ({error.strerror}); check the path and its permissions.") from None
     except ValidationError as error:

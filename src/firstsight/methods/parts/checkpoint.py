@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from firstsight.errors import BadInput, StaleCheckpoint
-from firstsight.files import write_atomically
+from firstsight.files import require_file, write_atomically
 from firstsight.schemas import Schema, reason
 
 
@@ -62,6 +62,7 @@ class Checkpoint:
         if not self.path.exists():
             return None
         try:
+            require_file(self.path)
             with safe_open(self.path, framework="pt") as file:
                 header = CheckpointHeader.model_validate_json((file.metadata() or {}).get("header", "{}"))
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dictionary)

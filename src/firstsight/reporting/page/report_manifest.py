@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from firstsight.errors import CannotWrite
-from firstsight.files import write_atomically
+from firstsight.files import read_regular, write_atomically
 
 NAME = ".firstsight-report"
 # Names are a report's own: a list that someone has tampered with leads to no other folder.
@@ -67,7 +67,7 @@ def _is_ours(folder: Path, name: str, digest: str) -> bool:
     """Whether the file is still what was written, in the folder itself and not behind a link."""
     path = folder / name
     try:
-        return path.resolve() == folder.resolve() / name and _digest(path.read_bytes()) == digest
+        return path.resolve() == folder.resolve() / name and _digest(read_regular(path)) == digest
     except OSError:
         return False
 
@@ -78,7 +78,7 @@ def _digest(content: str | bytes) -> str:
 
 def _read(folder: Path) -> Written:
     try:
-        lines = (folder / NAME).read_text(encoding="utf-8").splitlines()
+        lines = read_regular(folder / NAME).decode().splitlines()
     except (OSError, UnicodeDecodeError):  # no list, or none of ours: nothing is known to be a report's
         return set()
     return {(found[1], found[2]) for found in map(_LINE.fullmatch, lines) if found}
