@@ -32,14 +32,21 @@ def api_html(document: dict[str, Any]) -> str:
         for path, method, _ in routes
     )
     about = "".join(f"<p>{_sentence(part)}</p>" for part in info["description"].split("\n\n"))
+    refusals = "".join(
+        f"<dt>{code}</dt><dd>{escape(answer['description'])}</dd>"
+        for code, answer in routes[0][2]["responses"].items()
+        if not code.startswith("2")
+    )
     sections = "".join(_section(document, path, method, route) for path, method, route in routes)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>The API of firstsight</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<link rel="icon" href="/page/icon.svg"><link rel="stylesheet" href="/page/parts/tokens.css">'
         '<link rel="stylesheet" href="/page/api.css"></head><body><main>'
         f"<h1>The API of {escape(info['title'])} {escape(info['version'])}</h1>{about}"
         '<p>For programs: <a href="/openapi.json">/openapi.json</a>. For people: <a href="/">the page</a>.</p>'
-        f"<nav><ul>{contents}</ul></nav>{sections}</main></body></html>"
+        f'<nav aria-label="Routes"><ul>{contents}</ul></nav>'
+        f"<section><h2>When it says no</h2><dl>{refusals}</dl></section>{sections}</main></body></html>"
     )
 
 
@@ -66,10 +73,7 @@ def _answers(document: dict[str, Any], route: dict[str, Any]) -> str:
     content = good.get("content", {})
     gives = [field for body in content.values() for field in _fields(document, body.get("schema", {}))]
     kinds = ", ".join(f"<code>{escape(kind)}</code>" for kind in content) or "nothing"
-    refusals = "; ".join(
-        f"{code}: {escape(other.get('description', ''))}" for code, other in answers.items() if not code.startswith("2")
-    )
-    return f"<p>Answers {status} with {kinds}. Otherwise {refusals}.</p>{_table('It gives', gives)}"
+    return f"<p>Answers {status} with {kinds}.</p>{_table('It gives', gives)}"
 
 
 def _fields(

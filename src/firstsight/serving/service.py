@@ -77,10 +77,13 @@ class Service:
         try:
             self.recognising.warm_up()
             self.trouble = None
+            if self.maps is not None:  # so that whoever looks at it first need not wait
+                self.maps.of(self.served.current().model)
         except Exception as error:  # of any kind: whoever waits for the server must be told
-            self.trouble = "The model cannot be used; the server's log says why."
             known = isinstance(error, FirstsightError)
             logger.warning("%s", visible(str(error)), exc_info=None if known else error)
+            if self.trouble is not None:
+                self.trouble = "The model cannot be used; the server's log says why."
 
 
 def make_service(model: Recognizer | str | Path, settings: Settings) -> Service:
