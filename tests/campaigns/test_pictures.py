@@ -179,11 +179,11 @@ def test_decoding_takes_no_more_memory_than_was_foreseen():
 
 @pytest.mark.campaign
 def test_decoding_large_pictures_takes_no_more_memory_than_was_foreseen():
-    measure(5_000)
+    measure(4_200)  # above 16 megapixels: reduced while it is read
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("name", kinds(0))
+@pytest.mark.parametrize("name", [name for name in kinds(0) if name not in ("avif", "heic")])  # minutes to write one
 def test_a_picture_at_the_limit_of_pixels_is_read_within_bounds_or_refused(name):
     limit = Image.MAX_IMAGE_PIXELS
     Image.MAX_IMAGE_PIXELS = None

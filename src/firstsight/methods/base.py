@@ -393,7 +393,10 @@ class ZeroShotClassifier(_ScikitLearn):
 
     def _check_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        rows: np.ndarray = validate_data(self, X, dtype=list(self._dtypes), reset=False, ensure_all_finite=False)
+        try:
+            rows: np.ndarray = validate_data(self, X, dtype=list(self._dtypes), reset=False, ensure_all_finite=False)
+        except ValueError as error:  # scikit-learn's own sentence
+            raise BadInput(str(error)) from error
         check_finite(rows, "X")
         return rows
 

@@ -274,6 +274,8 @@ def _check_shapes(model: ZeroShotClassifier) -> None:
     for name in ("n_features_in_", "described_", "feature_scaler_", "attribute_scaler_"):
         if not hasattr(model, name):
             raise ValueError(f"{name} is missing")
+    if not isinstance(model.n_features_in_, int) or model.n_features_in_ < 1:
+        raise ValueError(f"n_features_in_ is {model.n_features_in_!r}")
     (rows, width), n = model.descriptions_.shape, len(model.classes_)
     if model.classes_.ndim != 1 or model.classes_.dtype.kind not in "iuU" or (rows, *model.seen_code_.shape) != (n, n):
         raise ValueError(f"{n} classes_, {rows} descriptions_ and {len(model.seen_code_)} seen_code_ do not match")
