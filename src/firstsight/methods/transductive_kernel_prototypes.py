@@ -55,7 +55,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     pool_nugget : float
         ν, once there is a pool.
     shrinkage, noise, seen_handicap : float or None
-        As in `KernelPrototypes`. None: 0.6, 5 and, after EM, 0; and what the search finds where the pool has no say.
+        As in `KernelPrototypes`. None: 0.45, 3 and, after EM, 0; and what the search finds where the pool has no say.
     power, nugget, stretch, refinement, components, search : various
         As in `KernelPrototypes`. With `search`, simulated tasks also say whether the pool is believed.
     feature_scaling, attribute_scaling : various
