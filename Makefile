@@ -1,31 +1,56 @@
-# Each goal does all the set-up that it needs; the stamp makes the second start fast.
+# Each goal does all the set-up that it needs; the stamps make the second start fast.
 PYTHON ?= python3
 BIN := .venv/bin
-STAMP := .venv/.installed
+CORE := .venv/.core
+ALL := .venv/.all
+SITE := .venv/.site
+# uv installs several times faster than pip; where it is not there, or does not know where packages come from, pip does it.
+UV := $(shell command -v uv)
+install = $(if $(UV),$(UV) pip install --quiet --python $(1)/bin/python $(2) ||) $(1)/bin/python -m pip install --quiet $(2)
 
 # A browser for the tests of pages, where there is none and we may install one. Without it they skip and say so.
 BROWSER := .venv/.browser
 
-.PHONY: demo test check slow campaign lowest format clean
+.PHONY: demo test check slow campaign lowest docs coverage release format clean
 
-demo: $(STAMP)
+# The core is enough for it: no extra is installed.
+demo: $(CORE)
 	$(BIN)/firstsight demo
 
-test: $(STAMP) $(BROWSER)
+test: $(ALL) $(BROWSER)
 	$(BIN)/python -m pytest -n auto --dist loadgroup
 
-check: $(STAMP)
+check: $(ALL)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python tools/stubs.py --check
 	$(BIN)/mypy
 
-slow: $(STAMP) $(BROWSER)
+slow: $(ALL) $(BROWSER)
 	$(BIN)/python -m pytest -m slow
 
 # Hostile files, crashes, full disks, extreme numbers and crowds: half an hour of one core; counts at the end.
-campaign: $(STAMP)
+campaign: $(ALL)
 	$(BIN)/python -m pytest -m campaign -s tests/campaigns
+
+# The site, in `site/`: without network, a warning is an error, and every link within it must lead somewhere.
+docs: $(SITE)
+	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs site
+	$(BIN)/python tools/check_site.py site
+
+# Not a part of `make test`: watching every line makes it slower. The floor stands in pyproject.toml.
+coverage: $(ALL) $(BROWSER)
+	$(BIN)/python -m pytest -n auto --dist loadgroup --cov --cov-report=term:skip-covered
+
+# Wheel and source archive, checked, installed into an empty environment, and the demo run from there.
+release: $(ALL)
+	rm -rf dist .venv-release
+	$(call install,.venv,build twine)
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	$(PYTHON) -m venv .venv-release
+	$(call install,.venv-release,dist/*.whl)
+	cd .venv-release && bin/firstsight demo
 
 # The core on the lowest versions that pyproject.toml claims; tests that need an extra skip themselves.
 lowest:
@@ -34,20 +59,30 @@ lowest:
 	.venv-lowest/bin/python -m pip install --quiet --editable . "pytest>=8" "pytest-xdist>=3.6" --constraint .venv-lowest/constraints.txt
 	.venv-lowest/bin/python -m pytest -n auto
 
-format: $(STAMP)
+format: $(ALL)
 	$(BIN)/python tools/stubs.py
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-$(STAMP): pyproject.toml
+$(CORE): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable ".[dev]"
-	touch $(STAMP)
+	$(call install,.venv,--editable .)
+	touch $(CORE)
 
-$(BROWSER): $(STAMP)
+$(ALL): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(call install,.venv,--editable ".[dev]")
+	touch $(CORE) $(ALL)
+
+$(SITE): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(call install,.venv,--editable ".[docs]")
+	touch $(CORE) $(SITE)
+
+$(BROWSER): $(ALL)
 	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && (apt-get update && apt-get install -y --no-install-recommends chromium) >/dev/null 2>&1; } \
 		|| echo "There is no chromium, and it cannot be installed here: tests of pages will be skipped."
 	@touch $(BROWSER)
 
 clean:
-	rm -rf .venv .venv-lowest
+	rm -rf .venv .venv-lowest .venv-release dist site docs/api docs/gallery docs/generated docs/methods

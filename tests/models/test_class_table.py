@@ -96,7 +96,7 @@ def test_numbered_classes_stay_numbers(small):
     model = ESZSL().fit(small.part("train")[0], small.labels[small.train], small.description_matrix)
     table = pd.DataFrame([[1, 0, 1, 0, 1, 0]], index=["99"])  # as a CSV file gives it
     assert add_classes(model, table).classes_.tolist() == [*range(24), 99]
-    with pytest.raises(BadInput, match="are numbers, and 'yak' is none"):
+    with pytest.raises(BadInput, match="are numbers, and 'yak' is not one"):
         add_classes(model, table.rename(index={"99": "yak"}))
     assert remove_classes(model, [3]).classes_.tolist() == [c for c in range(24) if c != 3]
 

@@ -85,13 +85,13 @@ def test_best_and_second_are_marked_and_who_is_told_more_takes_no_place(table, s
         "90.0",
     ]
     assert _line(lines, "qfsl").startswith("| qfsl \\* |")
-    assert "\\* is told more than the others, and therefore not ranked: it knows which rows are unseen." in lines
+    assert "\\* gets extra supervision, and is therefore not ranked: it knows which rows are unseen." in lines
 
 
 def test_marks_are_explained_only_where_they_occur(table, synthetic):
     plain = " ".join(table([synthetic.record()]))
     assert "†" not in plain
-    assert "told more" not in plain
+    assert "extra supervision" not in plain
     assert "† transductive" in " ".join(table([synthetic.record(transductive=True)]))
 
 

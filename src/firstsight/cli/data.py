@@ -85,7 +85,7 @@ def make(
     write_xlsa17(out, proposal, features or (found.backbone or {}).get("name") or "features")
     data = proposal.dataset
     if proposal.without_rows:
-        say(f"Left out {len(proposal.without_rows)} classes without samples, {proposal.without_rows[0]!r} for one.")
+        say(f"Left out {len(proposal.without_rows)} classes without samples, for example {proposal.without_rows[0]!r}.")
     say(
         f"{len(data.seen_classes)} seen and {len(data.unseen_classes)} unseen classes; {len(data.train)} rows to train "
         f"on, {len(data.test_seen)} and {len(data.test_unseen)} to test; saved to {out}."

@@ -61,7 +61,7 @@ def _show_all(rows: list[dict[str, Any]]) -> None:
     console.print()
     for row in rows:
         if row["extra_supervision"]:
-            console.print(f"{row['name']} is told more than the others: {row['extra_supervision']}.")
+            console.print(f"{row['name']} gets extra supervision: {row['extra_supervision']}.")
     console.print("`firstsight methods NAME` shows a method's parameters and what it does.")
 
 

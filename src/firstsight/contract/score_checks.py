@@ -45,9 +45,9 @@ def check_candidates_are_respected(trial: Trial) -> None:
 def check_columns_follow_candidates(trial: Trial) -> None:
     """Column j of the scores belongs to the j-th candidate, in whatever order they come."""
     task, model = trial.task, trial.fitted
-    everyone = model.classes_.tolist()
-    order = np.random.default_rng(0).permutation(len(everyone))
-    found = model.decision_function(task.X_test, classes=[everyone[j] for j in order])
+    candidates = model.classes_.tolist()
+    order = np.random.default_rng(0).permutation(len(candidates))
+    found = model.decision_function(task.X_test, classes=[candidates[j] for j in order])
     close(trial.scores[:, order], found, "scores do not follow the order of `classes`")
 
 

@@ -55,21 +55,21 @@ def read_feature_file(path: str | Path) -> FeatureFile:
     if path.suffix not in _ARRAYS:
         features, names, classes = _read_samples(path)
         return FeatureFile(features, [str(name) for name in names], classes)
-    found = read_arrays(path, ("features", "sample_names", "labels", "backbone", "skipped"))
-    features, names = _features_and_names(path, found)
-    labels = found.get("labels")
+    arrays = read_arrays(path, ("features", "sample_names", "labels", "backbone", "skipped"))
+    features, names = _features_and_names(path, arrays)
+    labels = arrays.get("labels")
     if labels is not None and labels.dtype.kind in "iu":
         labels = None  # the codes of a whole data set, whose features will do as well
     if labels is not None and (labels.shape != (len(features),) or labels.dtype.kind != "U"):
         raise BadInput(f"`labels` in {path} must be one class name per row of features; write the file again.")
-    skipped = found.get("skipped", np.empty((0, 2), dtype=np.str_))
+    skipped = arrays.get("skipped", np.empty((0, 2), dtype=np.str_))
     if skipped.ndim != 2 or skipped.shape[1] != 2:
         raise BadInput(f"`skipped` in {path} must be pairs of a name and a reason; write the file again.")
     return FeatureFile(
         features,
         [str(name) for name in names],
         None if labels is None else labels.tolist(),
-        _backbone(path, found["backbone"]) if "backbone" in found else None,
+        _backbone(path, arrays["backbone"]) if "backbone" in arrays else None,
         [(str(name), str(reason)) for name, reason in skipped.tolist()],
     )
 
@@ -87,11 +87,11 @@ def read_features(path: str | Path) -> tuple[np.ndarray, list[Any]]:
     return features, names
 
 
-def _features_and_names(path: Path, found: dict[str, np.ndarray]) -> tuple[np.ndarray, list[Any]]:
-    if "features" not in found:
+def _features_and_names(path: Path, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, list[Any]]:
+    if "features" not in arrays:
         raise BadInput(f"{path} lacks the key 'features'; save the rows to predict under it.")
-    features = as_float32("features", found["features"])
-    names = read_names(path, found, "sample_names")
+    features = as_float32("features", arrays["features"])
+    names = read_names(path, arrays, "sample_names")
     if names is not None and len(names) != len(features):
         raise BadInput(f"{path} has {len(names)} sample names for {len(features)} rows; give one name per row.")
     return features, list(range(len(features)) if names is None else names)

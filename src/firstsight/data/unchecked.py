@@ -37,6 +37,7 @@ class UncheckedDataset:
 
     @classmethod
     def of(cls, dataset: ZeroShotDataset, numbered_from: int = 0) -> UncheckedDataset:
+        """The fields of a data set that has been checked already."""
         return cls(
             dataset.name,
             dataset.class_names,

@@ -91,7 +91,7 @@ def attributes_as_numbers(table: pd.DataFrame, scale: bool = False) -> tuple[pd.
         )
     constant = reach.index[reach == 0].astype(str).tolist()
     if constant and len(numbers) > 1:
-        notes.append(f"{len(constant)} attributes are the same for every class, {constant[0]!r} for one.")
+        notes.append(f"{len(constant)} attributes are the same for every class, for example {constant[0]!r}.")
     return numbers, notes
 
 

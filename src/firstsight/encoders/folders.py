@@ -102,7 +102,7 @@ def survey_pictures(folder: str | Path) -> PictureFolder:
     if None in tops:
         stray = name_as_text(paths[tops.index(None)].name)
         raise BadInput(
-            f"{name} holds pictures both directly ({stray}, for one) and in sub-folders, so their classes are "
+            f"{name} holds pictures both directly (for example {stray}) and in sub-folders, so their classes are "
             "unclear; put every picture into the sub-folder of its class, or all of them directly into one folder."
         )
     empty = sorted(name_as_text(top) for top in walk.tops.difference(tops))

@@ -9,7 +9,7 @@ from typing import Any
 
 from PIL import Image
 
-# The only formats that Pillow is asked for: others (EPS, for one) start programs or are read by slow, seldom used code.
+# The only formats that Pillow is asked for: others (such as EPS) start programs or are read by slow, seldom used code.
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "PPM", "AVIF", "JPEG2000")
 SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".avif"),

@@ -110,9 +110,9 @@ def evaluate(estimator: Any, dataset: ZeroShotDataset | str | Path, settings: Se
     if "zsl" in settings:
         pairs["t1"] = answers("zsl", "test_unseen", dataset.unseen_classes)
     if "gzsl" in settings:
-        everyone = dataset.seen_classes + dataset.unseen_classes
-        pairs["ts"] = answers("gzsl", "test_unseen", everyone)
-        pairs["tr"] = answers("gzsl", "test_seen", everyone)
+        all_classes = dataset.seen_classes + dataset.unseen_classes
+        pairs["ts"] = answers("gzsl", "test_unseen", all_classes)
+        pairs["tr"] = answers("gzsl", "test_seen", all_classes)
     found = figures(**pairs)
     seconds = time.perf_counter() - began
     return Result(found.t1, found.ts, found.tr, found.h, seconds, found.per_class, models)

@@ -63,8 +63,8 @@ def _permutations(a: np.ndarray, b: np.ndarray) -> float | None:
     if not dealt:
         return None
     sums = both[np.array(dealt)].sum(axis=1)
-    found = np.abs(sums / len(a) - (both.sum() - sums) / len(b))
-    return float(np.mean(found >= abs(a.mean() - b.mean()) - 1e-9))
+    result = np.abs(sums / len(a) - (both.sum() - sums) / len(b))
+    return float(np.mean(result >= abs(a.mean() - b.mean()) - 1e-9))
 
 
 def compare_classes(first: Accuracies, second: Accuracies) -> float | None:
@@ -83,8 +83,8 @@ def compare_classes(first: Accuracies, second: Accuracies) -> float | None:
         swapped[0] = False  # the way it was
         means.append([np.where(swapped, theirs, own).mean(axis=1) for own, theirs in (pairs.T, pairs.T[::-1])])
     one, other = map(_harmonic, zip(*means, strict=True))
-    found = np.abs(one - other)
-    return float(np.mean(found >= found[0] - 1e-9))
+    result = np.abs(one - other)
+    return float(np.mean(result >= result[0] - 1e-9))
 
 
 def _harmonic(means: tuple[np.ndarray, ...]) -> np.ndarray:
@@ -129,11 +129,11 @@ def compare_ranks(figures: Mapping[str, Sequence[float]]) -> RankComparison:
 
 
 def _alike(ranks: Mapping[str, float], distance: float) -> list[tuple[str, ...]]:
-    order, found = list(ranks), []
+    order, result = list(ranks), []
     last = 0
     for start, method in enumerate(order):
         end = sum(rank - ranks[method] < distance for rank in ranks.values())
         if end > max(last, start + 1):  # else it lies within the one before, or is alone
-            found.append(tuple(order[start:end]))
+            result.append(tuple(order[start:end]))
             last = end
-    return found
+    return result

@@ -128,7 +128,7 @@ def _fit_or_begin_anew(estimator: Any, dataset: ZeroShotDataset) -> Watched:
 
 
 def _calibrated(job: Job, dataset: ZeroShotDataset, curve: TradeOff) -> dict[str, Any]:
-    """ts, tr and H with the constant that is best for the method on validation classes; test rows have no say."""
+    """ts, tr and H with the constant that is best for the method on validation classes; test rows are not used."""
     fold = dataset.validation_folds(random_state=0)[0]
     model = estimator_of(job, setting="gzsl")
     with warnings.catch_warnings():

@@ -13,7 +13,7 @@ class Cosine(ZeroShotClassifier):
     """Learns nothing: a row belongs to the class whose description points the same way.
 
     Models such as CLIP and SigLIP map pictures and words into one space, where a picture lies near the words that
-    describe it. Whoever has such features and descriptions has an answer before any training; this is
+    describe it. With such features and descriptions there is an answer before any training; this is
     that answer, so that it can stand beside what learning from seen classes adds to it.
 
     Objective: none. `fit` looks at no label; it only makes sure that rows and descriptions have the same length.

@@ -18,7 +18,7 @@ class GFZSL(ZeroShotClassifier):
     """Learns how the mean and the variances of a class among the features follow from its description.
 
     Every class is a Gaussian with a diagonal covariance. Those of the seen classes are estimated from their rows;
-    two kernel ridge regressions then learn to foretell means and log-variances from descriptions, so that
+    two kernel ridge regressions then learn to predict means and log-variances from descriptions, so that
     a new class gets a Gaussian without a row. A row belongs to the class under which it is most likely.
 
     Objective, with μ_c and σ²_c (d,) estimated for each of the k seen classes::

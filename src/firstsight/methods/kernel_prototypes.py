@@ -32,7 +32,7 @@ class KernelPrototypes(ZeroShotClassifier):
     """Learns a space in which classes are round, and how the place of a class in it follows from its description.
 
     Whitened by the scatter within seen classes, every class is nearly a ball of the same size, and its mean says
-    all. A Gaussian process over descriptions foretells the mean of a class without rows from the means of the seen
+    all. A Gaussian process over descriptions predicts the mean of a class without rows from the means of the seen
     classes. Every setting is chosen by `fit` itself, on tasks in which some seen classes play unseen ones.
 
     Rows: x ← sign(x)|x|^p, unit length, centred, turned to their leading directions; then, with W the covariance
@@ -43,7 +43,7 @@ class KernelPrototypes(ZeroShotClassifier):
 
     is the posterior mean, solved by Cholesky. An optional linear map T, z ← zT, lowers the cross-entropy of rows in
     episodes whose unseen classes are drawn from the seen. δ is the mean squared leave-one-class-out error of M, over
-    two: how much farther a row lies from a foretold mean than from a known one.
+    two: how much farther a row lies from a predicted mean than from a known one.
 
     Score: −‖z − M_c‖²/2, for a seen class − γδ.
 
@@ -56,7 +56,7 @@ class KernelPrototypes(ZeroShotClassifier):
     refinement : int
         Steps of the episodic map; 0: none.
     seen_handicap : float or None
-        γ. It tells seen from unseen classes and nothing else: among unseen classes it has no say. 0: none.
+        γ. It tells seen from unseen classes and nothing else: among unseen classes it changes nothing. 0: none.
     components : int
         q, the most leading directions that are kept.
     search : bool
@@ -173,11 +173,11 @@ class KernelPrototypes(ZeroShotClassifier):
         self.seen_means_, self.weights_, self.unit_ = model.means, model.weights, model.unit
 
     def embed(self, X: ArrayLike) -> np.ndarray:
-        """z (n, e): where rows lie among the means."""
+        """The embedding z (n, e): where rows lie among the means."""
         return self._places(self._scale_features(self._check_rows(X)))
 
     def embed_classes(self, classes: Candidates = None) -> np.ndarray:
-        """M (k, e): where classes lie, foretold ones, too; `classes` as in `predict`."""
+        """M (k, e): where classes lie, predicted ones, too; `classes` as in `predict`."""
         check_is_fitted(self)
         _, A, seen = self._candidates(classes)
         return self._means(self._embed_classes(scale(self.attribute_scaling, self.attribute_scaler_, A)), seen)

@@ -41,6 +41,8 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
     setting : {"gzsl", "zsl"}
         What the pool may hold. "gzsl": rows of any class; it is labelled among all classes. "zsl": rows of unseen
         classes only; it is labelled among these.
+    preset : {"validated", "paper", "fast"}
+        As in `DeepEmbedding`.
     rounds : int
         R, including the first on labelled rows alone.
     round_iterations : int

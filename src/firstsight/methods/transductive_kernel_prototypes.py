@@ -45,9 +45,9 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         What the pool may hold. "gzsl": rows of any class; "zsl": rows of unseen classes only.
     starts : int
         1: EM starts from the inductive answer; 2: also from a softened one, cooling down; 3: also from clusters of the
-        pool, matched one to one with the foretold means.
+        pool, matched one to one with the predicted means.
     cap : float
-        The most rows that a class's share of the pool counts as; 0: the pool has no say.
+        The most rows that a class's share of the pool counts as; 0: the pool is ignored.
     temperature : float
         τ, the variance of rows about their class's mean, in units of that within seen classes.
     rounds : int

@@ -103,7 +103,7 @@ def as_labels(model: ZeroShotClassifier, names: Iterable[Any]) -> list[Any]:
     except ValueError:
         stranger = next(name for name in names if not str(name).strip().lstrip("-").isdigit())
         raise BadInput(
-            f"The classes of this model are numbers, and {str(stranger)!r} is none; call classes by numbers."
+            f"The classes of this model are numbers, and {str(stranger)!r} is not one; call classes by numbers."
         ) from None
 
 

@@ -51,6 +51,10 @@ class Answers:
         The share of known rows that lie nearer to the training rows than this one.
     far : array (n,) or None
         Which rows look like nothing that training has seen.
+    seen : array (k,)
+        Which candidates training had rows of.
+    pictures : sequence
+        What was looked at: paths, or pictures in memory; nothing for rows of features.
     """
 
     classes: np.ndarray  # (n, top) labels
@@ -85,10 +89,10 @@ class Answers:
     @property
     def best(self) -> list[Any]:
         """The answer of each row: its best class, or "none of these"."""
-        found: list[Any] = self.classes[:, 0].tolist()
+        names: list[Any] = self.classes[:, 0].tolist()
         if self.rejected is None:
-            return found
-        return [NONE_OF_THESE if gone else name for name, gone in zip(found, self.rejected, strict=True)]
+            return names
+        return [NONE_OF_THESE if gone else name for name, gone in zip(names, self.rejected, strict=True)]
 
     def score(self) -> Score | None:
         """How often the best class is right, over the rows whose class is known and among the candidates."""
@@ -96,31 +100,31 @@ class Answers:
 
     def to_frame(self) -> pd.DataFrame:
         """One line per row: what it is called, its class, and what else is known."""
-        found: dict[str, Any] = {self.key: list(self.names), "class": self.best}
+        columns: dict[str, Any] = {self.key: list(self.names), "class": self.best}
         if self.confidence is not None:
-            found["confidence"] = self._confidence_of_best()
+            columns["confidence"] = self._confidence_of_best()
         if self.rejected is not None:
-            found["rejected"] = self.rejected
+            columns["rejected"] = self.rejected
         if self.distance is not None:
-            found["distance"] = self.distance
+            columns["distance"] = self.distance
         for side in ("for", "against") if self.why is not None else ():
-            found[side] = ["; ".join(one["attribute"] for one in why[side]) for why in self.why or []]
-        return pd.DataFrame(found)
+            columns[side] = ["; ".join(one["attribute"] for one in why[side]) for why in self.why or []]
+        return pd.DataFrame(columns)
 
     def ranked(self) -> pd.DataFrame:
         """One line per row and place: what the row is called, rank, class, confidence and score."""
         n, top = self.classes.shape
-        found: dict[str, Any] = {
+        columns: dict[str, Any] = {
             self.key: np.repeat(np.array(list(self.names), dtype=object), top),
             "rank": np.tile(np.arange(1, top + 1), n),
             "class": self.classes.ravel(),
         }
         if self.confidence is not None:
-            found["confidence"] = self.confidence.ravel()
-        found["score"] = self.scores.ravel()
+            columns["confidence"] = self.confidence.ravel()
+        columns["score"] = self.scores.ravel()
         if self.rejected is not None:
-            found["rejected"] = np.repeat(self.rejected, top)
-        return pd.DataFrame(found)
+            columns["rejected"] = np.repeat(self.rejected, top)
+        return pd.DataFrame(columns)
 
     def as_json(self) -> list[dict[str, Any]]:
         """One entry per row: file, class, confidence, top (and row, rejected, distance, why, where there are such)."""
@@ -198,30 +202,30 @@ def answer(
     best = np.argsort(-scores, axis=1, kind="stable")[:, :top]
     reasons = _reasons(model, X, scores, labels, A, progress) if why else None
     ranked = labels[best], np.take_along_axis(scores, best, axis=1)
-    found = Answers(*ranked, None, None, reasons, names=range(len(X)), candidates=labels, seen=seen)
+    answers = Answers(*ranked, None, None, reasons, names=range(len(X)), candidates=labels, seen=seen)
     if calibration is None:
-        return found
+        return answers
     confidence = calibration.confidence(model, X, scores, seen, shift_seen)
-    found = replace(found, confidence=np.take_along_axis(confidence, best, axis=1))
+    answers = replace(answers, confidence=np.take_along_axis(confidence, best, axis=1))
     if calibration.familiarity is not None:
-        found = _compared(found, calibration.familiarity, X, reject_far)
+        answers = _compared(answers, calibration.familiarity, X, reject_far)
     if reject_share is not None:
-        lost = 0.0 if found.rejected is None else FAR_SHARE
+        lost = 0.0 if answers.rejected is None else FAR_SHARE
         low = calibration.standing(model, X, scores) < calibration.scale_for(seen, shift_seen).threshold(
             reject_share, lost
         )
-        found = replace(found, rejected=low if found.rejected is None else low | found.rejected)
-    return found
+        answers = replace(answers, rejected=low if answers.rejected is None else low | answers.rejected)
+    return answers
 
 
-def _compared(found: Answers, familiarity: Familiarity, X: Any, reject_far: bool) -> Answers:
+def _compared(answers: Answers, familiarity: Familiarity, X: Any, reject_far: bool) -> Answers:
     """With the distance of the rows, which lowers confidence and, beyond what is known, rejects."""
-    assert found.confidence is not None
+    assert answers.confidence is not None
     apart = familiarity.distance(X)
     far = familiarity.far(apart)
     return replace(
-        found,
-        confidence=found.confidence * familiarity.known(apart)[:, None],
+        answers,
+        confidence=answers.confidence * familiarity.known(apart)[:, None],
         rejected=far if reject_far else None,
         distance=familiarity.nearer(apart),
         far=far,
@@ -242,9 +246,9 @@ def _reasons(
     names = names or [f"attribute {m}" for m in range(A.shape[1])]
     X, told = np.asarray(X), []
     for row, (first, second) in enumerate(np.argsort(-scores, axis=1, kind="stable")[:, :2]):
-        found = explain(model, X[row], A[first], A[second], scores[row, first] - scores[row, second])
-        told.append({"instead_of": labels[second].item(), "lead": found.lead, **found.speaking(names)})
-        told[-1]["rest"] = found.rest
+        reasons = explain(model, X[row], A[first], A[second], scores[row, first] - scores[row, second])
+        told.append({"instead_of": labels[second].item(), "lead": reasons.lead, **reasons.speaking(names)})
+        told[-1]["rest"] = reasons.rest
         if progress is not None:
             progress(row + 1, len(X))
     return told

@@ -202,7 +202,7 @@ def _checked(
     check_described(labels, descriptions)
     if held and not set(labels) & held:
         raise BadInput(
-            f"None of the unseen classes has pictures to test on ({sorted(held)[0]!r} for one); leave it out."
+            f"None of the unseen classes has pictures to test on (for example {sorted(held)[0]!r}); leave it out."
         )
     check_described([label for label in labels if label not in held], descriptions)
     return found

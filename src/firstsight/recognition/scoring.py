@@ -24,10 +24,12 @@ class Score:
 
     @property
     def rows(self) -> int:
+        """How many rows were named."""
         return len(self.truth)
 
     @property
     def right(self) -> int:
+        """How many of them were named right."""
         return sum(one == other for one, other in zip(self.truth, self.answers, strict=True))
 
     @property

@@ -49,8 +49,8 @@ class Results:
 
     def by_seed(self, dataset: str, method: str, metric: str) -> dict[int, float]:
         """A figure of each seed that has it."""
-        found = {run.seed: figure_of(run, metric) for run in self.runs(dataset, method, setting_of(metric))}
-        return {seed: value for seed, value in found.items() if value is not None}
+        figures = {run.seed: figure_of(run, metric) for run in self.runs(dataset, method, setting_of(metric))}
+        return {seed: value for seed, value in figures.items() if value is not None}
 
     def mean_of(self, dataset: str, method: str, metric: str) -> float | None:
         """A figure, mean over seeds."""
@@ -66,7 +66,7 @@ class Results:
                 yield f"{space or 'unknown'} space", space, methods
 
     def ranked(self) -> list[str]:
-        """The methods that may lead: one that is told more than the others solves an easier task."""
+        """The methods that may lead: one with extra supervision solves an easier task."""
         return [m for m in self.methods if not self.about[m].extra_supervision] or self.methods
 
     def is_inductive(self, method: str) -> bool:
@@ -74,13 +74,13 @@ class Results:
         return not self.about[method].transductive and not self.about[method].extra_supervision
 
     def label(self, method: str) -> str:
-        """A method's name with its marks: † transductive, * told more than the others."""
+        """A method's name with its marks: † transductive, * extra supervision."""
         about = self.about[method]
         return method + " †" * about.transductive + " *" * bool(about.extra_supervision)
 
     def class_accuracies(self, dataset: str, metric: str) -> dict[str, dict[str, float]]:
         """Accuracy of each class by method, mean over seeds: {method: {class: percent}}."""
-        found: dict[str, dict[str, float]] = {}
+        accuracies: dict[str, dict[str, float]] = {}
         for method in self.methods:
             values: dict[str, list[float]] = defaultdict(list)
             for run in self.runs(dataset, method, setting_of(metric)):
@@ -88,8 +88,8 @@ class Results:
                     if value is not None:
                         values[name].append(value)
             if values:
-                found[method] = {name: mean(own) for name, own in values.items()}
-        return found
+                accuracies[method] = {name: mean(own) for name, own in values.items()}
+        return accuracies
 
     def confused_pairs(self, dataset: str, method: str) -> dict[tuple[str, str], float]:
         """(true, predicted) → rows confused per run, largest first."""
@@ -104,8 +104,8 @@ class Results:
     def with_and_without_confusions(self, dataset: str) -> tuple[list[str], list[str]]:
         """Of the methods that have run; one that names every row rightly is among those without."""
         run = [m for m in self.methods if self.runs(dataset, m, "zsl")]
-        found = [m for m in run if self.confused_pairs(dataset, m)]
-        return found, [m for m in run if m not in found]
+        confused = [m for m in run if self.confused_pairs(dataset, m)]
+        return confused, [m for m in run if m not in confused]
 
 
 def read_results(place: str | Path) -> Results:
@@ -126,10 +126,10 @@ def _refuse_mixtures(records: list[Record]) -> None:
     for record in records:
         values[record.dataset, "splits"] |= {record.split} - {""}
         values[record.dataset, "feature files"] |= {record.features or ""} - {""}
-    for (dataset, word), found in values.items():
-        if len(found) > 1:
+    for (dataset, word), hashes in values.items():
+        if len(hashes) > 1:
             raise BadInput(
-                f"The records of {dataset} come from {len(found)} different {word} ({', '.join(sorted(found))}); "
+                f"The records of {dataset} come from {len(hashes)} different {word} ({', '.join(sorted(hashes))}); "
                 "their figures cannot stand in one table: keep those of one."
             )
 

@@ -19,8 +19,13 @@ _NEEDED = ("fastapi", "uvicorn", "prometheus_client", "python_multipart")
 def serve(model: str | Path | None = None, **settings: Any) -> None:
     """Serve a model folder until told to stop: a page for people, and a JSON API (`firstsight serve`).
 
-    `demo=True` serves a model of letters instead. Settings: host, port, token, allow_hosts, proxy, workers, keep,
-    samples, before, results, backbone, text_encoder, runtime, pictures, upload_bytes, rate, queue, batch_size, wait.
+    Parameters
+    ----------
+    model : str or Path, optional
+        The model folder; left out with `demo=True`, which serves a model of letters instead.
+    **settings
+        Such as host, port, token, allow_hosts, proxy, workers, keep, samples, before, results, backbone, text_encoder,
+        runtime, pictures, upload_bytes, rate, queue, batch_size and wait; those of the command.
     """
     _require_extra()
     from firstsight.serving.run_server import run
@@ -38,9 +43,19 @@ def serve(model: str | Path | None = None, **settings: Any) -> None:
 
 
 def create_app(model: Recognizer | str | Path, **settings: Any) -> ASGIApp:
-    """The ASGI application of a model, for a server of your own. Settings as in `serve`.
+    """Make the ASGI application of a model, for a server of your own.
 
-    With a Recognizer in memory, what is taught ends with the process; with a folder, it is kept there.
+    Parameters
+    ----------
+    model : Recognizer, str or Path
+        In memory: what is taught ends with the process. A folder: it is kept there.
+    **settings
+        As in `serve`.
+
+    Returns
+    -------
+    ASGI application
+        What uvicorn and other servers run.
     """
     _require_extra()
     from firstsight.serving.app import make_app

@@ -64,6 +64,14 @@ class Choice:
         How candidates were proposed.
     seed : int
         What everything random followed from.
+    default : dict or None
+        The candidate with the estimator's own values, if it was tried.
+    independent : float
+        Folds, those that share classes counted as fewer.
+    calibrated : bool
+        Whether H is with the best constant of each fold.
+    race : bool
+        Whether only the leading candidates were tried on all folds.
     """
 
     dataset: ZeroShotDataset = field(repr=False)

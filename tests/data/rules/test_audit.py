@@ -111,7 +111,7 @@ SPOILED = {
     "a description of zeros": (
         lambda s, f: s["att"].__setitem__((slice(None), 1), 0),
         "warning",
-        "all zero, 'bee'",
+        "all zero, for example that of 'bee'",
     ),
     "equal descriptions": (
         lambda s, f: s["att"].__setitem__((slice(None), 1), s["att"][:, 0]),

@@ -111,7 +111,7 @@ def test_who_is_told_more_leads_no_headline_and_is_told_where_it_is_above(read, 
     records += [synthetic.record("glyphs", m, "gzsl", h=100 - v) for m, v in figures.items()]
     for record in records:
         record["extra_supervision"] = "it knows more" if record["method"] == "qfsl" else ""
-    told = ["T1 60.0 by rn (told more and not ranked: qfsl * 70.0)", "H 50.0 by ale"]
+    told = ["T1 60.0 by rn (extra supervision, not ranked: qfsl * 70.0)", "H 50.0 by ale"]
     assert _headlines(read(records)) == {"glyphs": told}
     alone = read([r for r in records if r["method"] == "qfsl"])
     assert _headlines(alone) == {"glyphs": ["T1 70.0 by qfsl *", "H 30.0 by qfsl *"]}

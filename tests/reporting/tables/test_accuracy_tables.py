@@ -93,7 +93,7 @@ def test_notes_tell_what_the_marks_mean_and_what_differs_from_the_paper(results)
     notes = " ".join(accuracy_table(results, "gzsl").notes)
     for words in (
         "† transductive",
-        "* is told more than the others, and therefore not ranked: its unl",
+        "* gets extra supervision, and is therefore not ranked: its unl",
         "CMT*",
         "fine-tuned backbone",
     ):

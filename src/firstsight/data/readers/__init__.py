@@ -60,7 +60,7 @@ def find_reader(path: Path, features: str | None = None) -> Reader:
         raise BadInput(f"{path} is not a data set that firstsight can read; {known}")
     if features is not None and not getattr(reader, "CHOOSES_FEATURES", False):
         raise BadInput(
-            f"`features` chooses among the feature files of a folder with att_splits.mat, but {path} is none; leave it "
-            "out."
+            f"`features` chooses among the feature files of a folder with att_splits.mat, but {path} is not one; leave "
+            "it out."
         )
     return reader

@@ -34,25 +34,25 @@ def read_npz(path: str | Path) -> ZeroShotDataset:
 
 def read(path: Path, features: str | None = None) -> UncheckedDataset:
     """As `read_npz`, unjudged."""
-    found = read_arrays(path, (*_NEEDED, *_OPTIONAL, _BEFORE))
-    if _BEFORE in found:
-        found.setdefault("descriptions", found.pop(_BEFORE))
-    missing = [key for key in _NEEDED if key not in found]
+    arrays = read_arrays(path, (*_NEEDED, *_OPTIONAL, _BEFORE))
+    if _BEFORE in arrays:
+        arrays.setdefault("descriptions", arrays.pop(_BEFORE))
+    missing = [key for key in _NEEDED if key not in arrays]
     if missing:
         raise BadInput(f"{path} lacks {', '.join(missing)}; read_npz says which keys there must be.")
-    name = found.get("name", np.array(path.stem))
+    name = arrays.get("name", np.array(path.stem))
     if name.shape != () or name.dtype.kind != "U":
         raise BadInput(f"`name` in {path} must be one text, but has shape {name.shape} and type {name.dtype}; fix it.")
     return UncheckedDataset(
         name=str(name),
-        class_names=read_names(path, found, "class_names") or (),
-        description_matrix=as_float32("descriptions", found["descriptions"]),
-        parts={part: as_integers(part, found[part]) for part in PARTS},
-        labels=as_integers("labels", found["labels"]),
-        features=as_float32("features", found.pop("features")),
-        attribute_names=read_names(path, found, "attribute_names"),
-        images=found.get("images"),
-        sample_names=read_names(path, found, "sample_names"),
+        class_names=read_names(path, arrays, "class_names") or (),
+        description_matrix=as_float32("descriptions", arrays["descriptions"]),
+        parts={part: as_integers(part, arrays[part]) for part in PARTS},
+        labels=as_integers("labels", arrays["labels"]),
+        features=as_float32("features", arrays.pop("features")),
+        attribute_names=read_names(path, arrays, "attribute_names"),
+        images=arrays.get("images"),
+        sample_names=read_names(path, arrays, "sample_names"),
     )
 
 

@@ -37,30 +37,30 @@ def read_xlsa17(folder: str | Path, features: str | None = None) -> ZeroShotData
 def read(folder: str | Path, features: str | None = None) -> UncheckedDataset:
     """As `read_xlsa17`, unjudged; features or labels that are not there are None."""
     folder = Path(folder)
-    found = _read_att_splits(folder)
+    data = _read_att_splits(folder)
     path = _feature_file(folder, features)
     if path is not None:
         matfile.variable_shapes(path)  # a damaged file is called so, before its labels are looked for elsewhere
-    _add_labels(found, [*([] if path is None else [path]), *_beside(folder)])
+    _add_labels(data, [*([] if path is None else [path]), *_beside(folder)])
     if path is None:
-        return found
-    if found.labels is None:
-        found.absent = f"{path} has no variable 'labels'; add it, or put a labels.mat beside it."
-    found.features = matfile.read_matrix(path, "features")
-    n_columns, n_rows = found.features.shape
-    if found.labels is not None and n_columns != len(found.labels) == n_rows:
+        return data
+    if data.labels is None:
+        data.absent = f"{path} has no variable 'labels'; add it, or put a labels.mat beside it."
+    data.features = matfile.read_matrix(path, "features")
+    n_columns, n_rows = data.features.shape
+    if data.labels is not None and n_columns != len(data.labels) == n_rows:
         raise BadInput(
             f"'features' in {path} must have one column per sample, but is {n_rows} × {n_columns} with "
             f"{n_rows} labels; transpose it."
         )
-    return found
+    return data
 
 
 def read_splits(folder: str | Path) -> UncheckedDataset:
     """Classes, descriptions and parts, with the labels if any file has them, but without features."""
-    found = _read_att_splits(Path(folder))
-    _add_labels(found, _beside(Path(folder)))
-    return found
+    data = _read_att_splits(Path(folder))
+    _add_labels(data, _beside(Path(folder)))
+    return data
 
 
 def _read_att_splits(folder: Path) -> UncheckedDataset:
@@ -68,22 +68,22 @@ def _read_att_splits(folder: Path) -> UncheckedDataset:
     if not path.exists():
         raise UnreadableFile(f"{folder} has no {SPLITS_FILE}; give a folder in the xlsa17 layout.")
     needed = ("allclasses_names", "att", *_PARTS.values())
-    found = matfile.read_variables(path, (*needed, "original_att", *_UNTRUSTED))
-    missing = [name for name in needed if name not in found]
+    variables = matfile.read_variables(path, (*needed, "original_att", *_UNTRUSTED))
+    missing = [name for name in needed if name not in variables]
     if missing:
         raise BadInput(f"{path} lacks {', '.join(missing)}; take the file of the Proposed Splits.")
-    names = found["allclasses_names"]
+    names = variables["allclasses_names"]
     if not isinstance(names, list):
         raise BadInput(f"'allclasses_names' in {path} must be a cell of names, but holds numbers; save it as one.")
-    original = found.get("original_att")
+    original = variables.get("original_att")
     return UncheckedDataset(
         name=folder.resolve().name,
         class_names=tuple(names),
-        description_matrix=as_float32("att", np.transpose(found["att"])),
-        parts={part: _from_one(variable, found[variable]) for part, variable in _PARTS.items()},
+        description_matrix=as_float32("att", np.transpose(variables["att"])),
+        parts={part: _from_one(variable, variables[variable]) for part, variable in _PARTS.items()},
         numbered_from=1,
         original_attributes=original.T if isinstance(original, np.ndarray) else None,
-        untrusted={name: _from_one(name, found[name]) for name in _UNTRUSTED if name in found},
+        untrusted={name: _from_one(name, variables[name]) for name in _UNTRUSTED if name in variables},
         absent=_no_features(folder),
     )
 
@@ -100,9 +100,9 @@ def _add_labels(data: UncheckedDataset, candidates: list[Path]) -> None:
     path = next((path for path in candidates if _has(path, "labels")), None)
     if path is None:
         return
-    found = matfile.read_variables(path, ("labels", "image_files"))
-    data.labels = _from_one("labels", found["labels"])
-    files = found.get("image_files")
+    variables = matfile.read_variables(path, ("labels", "image_files"))
+    data.labels = _from_one("labels", variables["labels"])
+    files = variables.get("image_files")
     # Names are a convenience: a file with too few of them still has good features.
     data.sample_names = tuple(files) if isinstance(files, list) and len(files) == len(data.labels) else None
 

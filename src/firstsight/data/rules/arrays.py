@@ -14,34 +14,34 @@ _BLOCK = 1 << 22  # bytes of features looked at in one go
 
 def as_float32(what: str, array: object) -> np.ndarray:
     """A C-contiguous float32 matrix; the same memory when it already is one."""
-    found = np.asarray(array)
-    if found.ndim != 2 or found.dtype.kind not in "fiub":
+    values = np.asarray(array)
+    if values.ndim != 2 or values.dtype.kind not in "fiub":
         raise BadInput(
-            f"`{what}` must be a matrix of numbers, but it has shape {found.shape} and type {found.dtype}; "
+            f"`{what}` must be a matrix of numbers, but it has shape {values.shape} and type {values.dtype}; "
             "give one row per entry and one column per number."
         )
     with np.errstate(over="ignore"):  # too large for float32 becomes inf, which is then reported as such
-        return np.ascontiguousarray(found, dtype=np.float32)
+        return np.ascontiguousarray(values, dtype=np.float32)
 
 
 def as_integers(what: str, array: object) -> np.ndarray:
     """A flat int64 array; MATLAB keeps whole numbers as doubles, so those are welcome."""
-    found = np.asarray(array)
-    if found.size == 0:
+    values = np.asarray(array)
+    if values.size == 0:
         return np.empty(0, dtype=np.int64)
-    if found.ndim > 1 and max(found.shape) == found.size:  # MATLAB's columns
-        found = found.reshape(-1)
-    whole = found.dtype.kind in "iu" or (
-        found.dtype.kind == "f"
+    if values.ndim > 1 and max(values.shape) == values.size:  # MATLAB's columns
+        values = values.reshape(-1)
+    whole = values.dtype.kind in "iu" or (
+        values.dtype.kind == "f"
         # 2^53 is where doubles stop telling whole numbers apart; a cast from beyond int64 is undefined
-        and bool(np.all(np.isfinite(found) & (found == np.round(found)) & (np.abs(found) <= 2.0**53)))
+        and bool(np.all(np.isfinite(values) & (values == np.round(values)) & (np.abs(values) <= 2.0**53)))
     )
-    if found.ndim != 1 or not whole:
+    if values.ndim != 1 or not whole:
         raise BadInput(
-            f"`{what}` must be a list of whole numbers, but it has shape {found.shape} and type "
-            f"{found.dtype}; give one whole number per entry."
+            f"`{what}` must be a list of whole numbers, but it has shape {values.shape} and type "
+            f"{values.dtype}; give one whole number per entry."
         )
-    return found.astype(np.int64, copy=False)
+    return values.astype(np.int64, copy=False)
 
 
 def frozen(array: np.ndarray) -> np.ndarray:

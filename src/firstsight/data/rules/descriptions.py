@@ -45,7 +45,9 @@ def scale(data: UncheckedDataset) -> Iterator[Finding]:
     """Descriptions and attributes that say nothing, other than unit length, and marks of missing values."""
     empty = np.flatnonzero((data.description_matrix == 0).all(axis=1))
     if empty.size and len(data.class_names) == len(data.description_matrix):
-        yield Finding("warning", f"{empty.size} descriptions are all zero, {data.class_names[empty[0]]!r} for one.")
+        yield Finding(
+            "warning", f"{empty.size} descriptions are all zero, for example that of {data.class_names[empty[0]]!r}."
+        )
     table = data.description_matrix[np.isfinite(data.description_matrix).all(axis=1)]
     if len(table) > 1 and table.shape[1]:
         constant = int((table.min(axis=0) == table.max(axis=0)).sum())

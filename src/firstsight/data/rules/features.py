@@ -64,8 +64,8 @@ def _twins(digests: dict[str, dict[int, bytes]], first: int) -> Iterator[Finding
             twin = train[digests[part][shared[0]]]
             yield Finding(
                 "warning",
-                f"{len(shared)} rows of `{part}` have exactly the features of a row of `train`, row "
-                f"{shared[0] + first} those of row {twin + first} for one.",
+                f"{len(shared)} rows of `{part}` have exactly the features of a row of `train`; row "
+                f"{shared[0] + first}, for example, has those of row {twin + first}.",
             )
     for part, found in digests.items():
         repeated = len(found) - len(set(found.values()))

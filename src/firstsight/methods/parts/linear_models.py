@@ -48,12 +48,12 @@ def fit_linear(X: np.ndarray, loss: Loss, n_outputs: int, penalty: float) -> tup
 
 def cross_entropy(y: np.ndarray) -> Loss:
     """−log softmax(z)_y for class codes y (n,)."""
-    everyone = np.arange(len(y))
+    every_row = np.arange(len(y))
 
     def loss(Z):
         P = softmax(Z, axis=1)
-        value = -np.log(np.maximum(P[everyone, y], np.finfo(P.dtype).tiny)).sum(dtype=np.float64)
-        P[everyone, y] -= 1
+        value = -np.log(np.maximum(P[every_row, y], np.finfo(P.dtype).tiny)).sum(dtype=np.float64)
+        P[every_row, y] -= 1
         return value, P
 
     return loss

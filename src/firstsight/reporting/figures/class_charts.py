@@ -17,21 +17,21 @@ MOST_PAIRS = 10
 
 def class_chart(results: Results, dataset: str) -> Picture | None:
     """Unseen classes × methods, as colours."""
-    among, found = "among unseen classes (T1)", results.class_accuracies(dataset, "t1")
-    if not found:
-        among, found = "among all classes (ts)", results.class_accuracies(dataset, "ts")
-    if not found:
+    among, accuracies = "among unseen classes (T1)", results.class_accuracies(dataset, "t1")
+    if not accuracies:
+        among, accuracies = "among all classes (ts)", results.class_accuracies(dataset, "ts")
+    if not accuracies:
         return None
-    order = easiest_first(found)
+    order = easiest_first(accuracies)
     shown = order if len(order) <= MOST_CLASSES else order[: MOST_CLASSES // 2] + order[-MOST_CLASSES // 2 :]
-    values = np.array([[found[m].get(name, np.nan) for m in found] for name in shown])
+    values = np.array([[accuracies[m].get(name, np.nan) for m in accuracies] for name in shown])
     notes = [] if len(shown) == len(order) else [f"The {len(shown) // 2} easiest and hardest of {len(order)} classes."]
     return Picture(
         f"classes-{slug(dataset)}",
         f"{dataset}: accuracy per unseen class, easiest first",
-        f"Accuracy of each of {len(shown)} unseen classes of {dataset} under {len(found)} methods; the easiest class "
-        f"is {shown[0]}, the hardest {shown[-1]}.",
-        lambda width: _drawn_classes(values, shown, [results.label(m) for m in found], among, width),
+        f"Accuracy of each of {len(shown)} unseen classes of {dataset} under {len(accuracies)} methods; the easiest "
+        f"class is {shown[0]}, the hardest {shown[-1]}.",
+        lambda width: _drawn_classes(values, shown, [results.label(m) for m in accuracies], among, width),
         notes,
     )
 

@@ -28,17 +28,17 @@ def rounds_chart(results: Results, dataset: str) -> Picture | None:
     methods = list(dict.fromkeys(r.method for r in runs))
     if not runs:
         return None
-    found = [_rounds([r for r in runs if r.method == method]) for method in methods]
+    lines = [_rounds([r for r in runs if r.method == method]) for method in methods]
     said = []
-    for method, (accuracy, _) in zip(methods, found, strict=True):
+    for method, (accuracy, _) in zip(methods, lines, strict=True):
         ends = [f"{TITLES[m]} goes from {_first(p):.1f} to {_last(p):.1f}" for m, p in accuracy.items() if p]
         said.append((f"{method}: " if len(methods) > 1 else "") + (", ".join(ends) or "not recorded"))
     return Picture(
         f"rounds-{slug(dataset)}",
         f"{dataset}: round by round",
         f"Accuracy on {dataset} after each round of pseudo-labelling: {'; '.join(said)}.",
-        lambda width: _drawn_rounds(methods, found, width),
-        [_over_seeds(p for accuracy, _ in found for p in accuracy.values())],
+        lambda width: _drawn_rounds(methods, lines, width),
+        [_over_seeds(p for accuracy, _ in lines for p in accuracy.values())],
     )
 
 
@@ -60,10 +60,10 @@ def _of(one: Record | Round, metric: str) -> float | None:
     return {"t1": one.t1, "ts": one.ts, "tr": one.tr, "h": one.h}[metric]
 
 
-def _drawn_rounds(methods: list[str], found: list[tuple[dict[str, Points], dict[str, Points]]], width: float) -> Figure:
+def _drawn_rounds(methods: list[str], lines: list[tuple[dict[str, Points], dict[str, Points]]], width: float) -> Figure:
     figure, axes = panels(width, 2 * len(methods), 3.4)
     looks = (("gzsl", "generalized", LINES["ts"]), ("zsl", "conventional", LINES["t1"]))
-    for method, (accuracy, pseudo), left, right in zip(methods, found, axes[::2], axes[1::2], strict=True):
+    for method, (accuracy, pseudo), left, right in zip(methods, lines, axes[::2], axes[1::2], strict=True):
         whose = f"{method}: " if len(methods) > 1 else ""
         for metric, points in accuracy.items():
             _line(left, points, TITLES[metric], **LINES[metric])

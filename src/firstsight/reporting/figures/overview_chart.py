@@ -17,18 +17,18 @@ MOST_METHODS = 30  # in one panel; more cannot be read
 
 def overview_chart(results: Results) -> Picture | None:
     """Two marks per method, the highest mean T1 first; None without any figure."""
-    found = {d: _figures(results, d) for d in results.datasets}
-    found = {d: own for d, own in found.items() if own}
-    if not found:
+    figures = {d: _figures(results, d) for d in results.datasets}
+    figures = {d: own for d, own in figures.items() if own}
+    if not figures:
         return None
-    tried = {m for own in found.values() for m in own}
-    order = sorted(tried, key=lambda m: (-_mean(found, m, "t1"), -_mean(found, m, "h"), m))
-    leaders = [f"{max(own, key=lambda m: own[m].get('t1', -1.0))} on {d}" for d, own in found.items()]
+    tried = {m for own in figures.values() for m in own}
+    order = sorted(tried, key=lambda m: (-_mean(figures, m, "t1"), -_mean(figures, m, "h"), m))
+    leaders = [f"{max(own, key=lambda m: own[m].get('t1', -1.0))} on {d}" for d, own in figures.items()]
     return Picture(
         "overview",
         "T1 and H of every method",
-        f"T1 and H of {len(order)} methods on {', '.join(found)}. Highest T1: {', '.join(leaders)}.",
-        lambda width: _drawn(results, found, order[:MOST_METHODS], width),
+        f"T1 and H of {len(order)} methods on {', '.join(figures)}. Highest T1: {', '.join(leaders)}.",
+        lambda width: _drawn(results, figures, order[:MOST_METHODS], width),
         ["Means over seeds; the highest T1, mean over data sets, comes first."]
         + [f"The first {MOST_METHODS} of {len(order)} methods."] * (len(order) > MOST_METHODS),
     )
@@ -36,21 +36,21 @@ def overview_chart(results: Results) -> Picture | None:
 
 def _figures(results: Results, dataset: str) -> dict[str, dict[str, float]]:
     """Method → metric → mean over seeds."""
-    found = {
+    figures = {
         method: {metric: value for metric in _SHOWN if (value := results.mean_of(dataset, method, metric)) is not None}
         for method in results.methods
     }
-    return {method: own for method, own in found.items() if own}
+    return {method: own for method, own in figures.items() if own}
 
 
-def _mean(found: Mapping[str, Mapping[str, Mapping[str, float]]], method: str, metric: str) -> float:
-    values = [own[method][metric] for own in found.values() if metric in own.get(method, {})]
+def _mean(figures: Mapping[str, Mapping[str, Mapping[str, float]]], method: str, metric: str) -> float:
+    values = [own[method][metric] for own in figures.values() if metric in own.get(method, {})]
     return mean(values) if values else -1.0
 
 
-def _drawn(results: Results, found: dict[str, dict[str, dict[str, float]]], order: list[str], width: float) -> Figure:
-    figure, axes = panels(width, len(found), 1.0 + 0.19 * len(order), least=2.4)
-    for axis, (dataset, own) in zip(axes, found.items(), strict=True):
+def _drawn(results: Results, figures: dict[str, dict[str, dict[str, float]]], order: list[str], width: float) -> Figure:
+    figure, axes = panels(width, len(figures), 1.0 + 0.19 * len(order), least=2.4)
+    for axis, (dataset, own) in zip(axes, figures.items(), strict=True):
         for place, method in enumerate(order):
             values = own.get(method, {})
             axis.plot(list(values.values()), [place] * len(values), color=GRID, linewidth=2, zorder=1)

@@ -112,7 +112,7 @@ def _leader(results: Results, dataset: str, metric: str) -> Leader | None:
     paper = None if others else published(dataset, first, metric)
     beside = f", paper {paper.value:.1f}" if paper else ""
     above = [f"{results.label(m)} {means[m]:.1f}" for m in means if m not in ranked and round(means[m], 1) > best]
-    beside += f" (told more and not ranked: {', '.join(above)})" if above else ""
+    beside += f" (extra supervision, not ranked: {', '.join(above)})" if above else ""
     return Leader(TITLES[metric], f"{best:.1f}", by + beside)
 
 

@@ -57,7 +57,7 @@ def name_cell(results: Results, method: str) -> Cell:
 
 
 def places(results: Results, dataset: str, metric: str) -> dict[str, str]:
-    """Which methods are best and second; equals (as printed) share their place, and 0.0 is none."""
+    """Which methods are best and second; equals (as printed) share their place, and 0.0 has no place."""
     figures = {m: results.mean_of(dataset, m, metric) for m in results.ranked()}
     means = {m: round(value, 1) for m, value in figures.items() if value is not None}
     if len(means) < 2:
@@ -86,8 +86,8 @@ def figure_cell(results: Results, dataset: str, method: str, metric: str, marks:
 
 def chosen(runs: Collection[Record]) -> str:
     """Where the parameters of runs come from: a key of CHOSEN."""
-    found = {"tuned" if run.tuned else "by hand" if run.given else "default" for run in runs}
-    return found.pop() if len(found) == 1 else "mixed"
+    kinds = {"tuned" if run.tuned else "by hand" if run.given else "default" for run in runs}
+    return kinds.pop() if len(kinds) == 1 else "mixed"
 
 
 def mark_notes(results: Results, methods: Collection[str]) -> list[str]:
@@ -97,15 +97,15 @@ def mark_notes(results: Results, methods: Collection[str]) -> list[str]:
         notes.append("† transductive: has seen the test rows, without their labels, in training.")
     told = sorted({results.about[m].extra_supervision for m in methods} - {""})
     if told:
-        notes.append(f"* is told more than the others, and therefore not ranked: {'; '.join(told)}.")
+        notes.append(f"* gets extra supervision, and is therefore not ranked: {'; '.join(told)}.")
     return notes
 
 
 def chosen_note(results: Results) -> str:
     """What the signs behind figures mean, as far as they occur."""
     cells = {(r.dataset, r.method, r.setting) for r in results.tables if r.status == "done"}
-    found = {chosen(results.runs(*cell)) for cell in cells}
-    said = [f"{sign or 'without a sign'}: {meaning}" for name, (sign, meaning) in CHOSEN.items() if name in found]
+    kinds = {chosen(results.runs(*cell)) for cell in cells}
+    said = [f"{sign or 'without a sign'}: {meaning}" for name, (sign, meaning) in CHOSEN.items() if name in kinds]
     return f"Behind a figure, {'; '.join(said)}." if said else ""
 
 
@@ -145,18 +145,18 @@ def _line(results: Results, dataset: str, method: str, metric: str, space: str) 
 
 def _name_in_paper(method: str, setting: str, datasets: list[str]) -> str:
     """What the paper calls a method, where that is another word and a figure of the paper stands in its row."""
-    found = next(filter(None, (published(d, method, SETTINGS[setting][0]) for d in datasets)), None)
-    return f"{found.name_in_paper} in the paper" if found and found.name_in_paper.lower() != method else ""
+    figure = next(filter(None, (published(d, method, SETTINGS[setting][0]) for d in datasets)), None)
+    return f"{figure.name_in_paper} in the paper" if figure and figure.name_in_paper.lower() != method else ""
 
 
 def _notes(results: Results, setting: str, datasets: list[str], methods: set[str]) -> list[str]:
     notes = ["Mean ± standard deviation over seeds; a figure without deviation is of one run."]
     notes += [*mark_notes(results, methods), *filter(None, [chosen_note(results)])]
-    found = {m: [p for d in datasets if (p := published(d, m, SETTINGS[setting][0]))] for m in sorted(methods)}
-    if any(found.values()):
+    figures = {m: [p for d in datasets if (p := published(d, m, SETTINGS[setting][0]))] for m in sorted(methods)}
+    if any(figures.values()):
         notes.append("Beneath: the figure that the paper prints, and the difference of ours from it.")
         notes.append("The paper's features are ResNet-101, which those of these records need not be.")
-        for own in found.values():
+        for own in figures.values():
             notes += [
                 f"Published figure of {n}." for n in sorted({f"{p.name_in_paper}: {p.note}" for p in own if p.note})
             ]

@@ -17,16 +17,16 @@ _TOUCHED = {
 
 def leaks(touched: Touched, transductive: bool) -> list[str]:
     """What a fit has touched and should not have."""
-    found = []
+    leaked = []
     if touched.test_rows_labelled:
-        found.append("labels of test rows")
+        leaked.append("labels of test rows")
     if touched.unseen_classes_labelled:
-        found.append("labels of unseen classes")
+        leaked.append("labels of unseen classes")
     if not transductive and touched.unlabelled_rows:
-        found.append("unlabelled rows, though inductive")
+        leaked.append("unlabelled rows, though inductive")
     if not transductive and touched.unseen_descriptions_in_fit:
-        found.append("descriptions of unseen classes, though inductive")
-    return found
+        leaked.append("descriptions of unseen classes, though inductive")
+    return leaked
 
 
 def audit_table(results: Results) -> Table | None:
@@ -34,26 +34,26 @@ def audit_table(results: Results) -> Table | None:
     alike: dict[tuple[str, str, tuple[str, ...], Touched], list[Record]] = {}
     for r in results.records:
         if r.touched:
-            found = tuple(leaks(r.touched, r.transductive))
-            alike.setdefault((r.dataset, r.method, found, r.touched), []).append(r)
+            leaked = tuple(leaks(r.touched, r.transductive))
+            alike.setdefault((r.dataset, r.method, leaked, r.touched), []).append(r)
     if not alike:
         return None
     columns = [*words("data set", "method", "setting"), Column("records"), *map(Column, _TOUCHED.values())]
     columns += words("unseen descriptions", "finding")
     rows: list[Row] = []
-    for (dataset, method, found, touched), runs in alike.items():
+    for (dataset, method, leaked, touched), runs in alike.items():
         settings = ", ".join(dict.fromkeys(r.setting for r in runs))
         counts = touched.model_dump(include=set(_TOUCHED))
-        finding = f"LEAK: {'; '.join(found)}" if found else "clean"
+        finding = f"LEAK: {'; '.join(leaked)}" if leaked else "clean"
         rows.append(
             [
                 *map(Cell, (dataset, method, settings, str(len(runs)))),
                 *(Cell(f"{counts[name]:,}") for name in _TOUCHED),
                 Cell("yes" if touched.unseen_descriptions_in_fit else "no"),
-                Cell(finding, detail=touched.note, mark="failed" if found else ""),
+                Cell(finding, detail=touched.note, mark="failed" if leaked else ""),
             ]
         )
-    leaking = sum(len(runs) for (_, _, found, _), runs in alike.items() if found)
+    leaking = sum(len(runs) for (_, _, leaked, _), runs in alike.items() if leaked)
     said = f"{leaking} of them more than they should" if leaking else "none a label that it should not know"
     watched = sum(map(len, alike.values()))
     notes = [

@@ -45,7 +45,7 @@ def significance_table(results: Results) -> Table | None:
     if any(row[4].text == "tie" for row in rows if not isinstance(row, str)):
         notes.append("Tie: the difference rounds to 0.0.")
     if len(results.ranked()) < len(results.methods):
-        notes.append("Methods that are told more than the others (*) are not compared.")
+        notes.append("Methods with extra supervision (*) are not compared.")
     title = "Is the leader's distance more than chance explains?"
     return Table("significance", title, columns, rows, notes, tidy)
 
@@ -67,30 +67,30 @@ def _compared(
     results: Results, dataset: str, metric: str, first: str, second: str
 ) -> tuple[list[Cell], dict[str, Any]]:
     figures = [results.by_seed(dataset, method, metric) for method in (first, second)]
-    found = compare(*figures)
+    comparison = compare(*figures)
     classes = compare_classes(*(_accuracies(results, dataset, method, metric) for method in (first, second)))
     difference = mean(figures[0].values()) - mean(figures[1].values())
     shown = signed(difference)
-    texts = [results.label(first), results.label(second), "tie" if shown == signed(0.0) else shown, found.seeds]
-    texts += [_shown(found.p), _shown(found.exact), _verdict_over_seeds(found, min(map(len, figures)))]
+    texts = [results.label(first), results.label(second), "tie" if shown == signed(0.0) else shown, comparison.seeds]
+    texts += [_shown(comparison.p), _shown(comparison.exact), _verdict_over_seeds(comparison, min(map(len, figures)))]
     texts += [_shown(classes), "not recorded" if classes is None else _verdict(classes)]
-    line = {"leader": first, "runner_up": second, "difference": round(difference, 2), "test": found.test}
+    line = {"leader": first, "runner_up": second, "difference": round(difference, 2), "test": comparison.test}
     line |= {"leader_seeds": len(figures[0]), "runner_up_seeds": len(figures[1])}
-    line |= {"p_seeds": found.p, "p_seeds_exact": found.exact, "p_classes": classes}
+    line |= {"p_seeds": comparison.p, "p_seeds_exact": comparison.exact, "p_classes": classes}
     return [Cell(text) for text in texts], line
 
 
 def _accuracies(results: Results, dataset: str, method: str, metric: str) -> Accuracies:
-    found = {own: results.class_accuracies(dataset, own).get(method, {}) for own in _CLASS_FIGURES[metric]}
-    return found if all(found.values()) else {}
+    comparison = {own: results.class_accuracies(dataset, own).get(method, {}) for own in _CLASS_FIGURES[metric]}
+    return comparison if all(comparison.values()) else {}
 
 
-def _verdict_over_seeds(found: Comparison, fewest: int) -> str:
-    if not found.test:  # of one run, records do not tell whether other seeds would change anything
+def _verdict_over_seeds(comparison: Comparison, fewest: int) -> str:
+    if not comparison.test:  # of one run, records do not tell whether other seeds would change anything
         return "too few seeds" if fewest > 1 else "one run (deterministic, or one seed)"
-    if found.p is None:
-        return "the same difference for every seed" if found.test == "paired" else "no seed changes either"
-    return f"{_verdict(found.p)} ({found.test})"
+    if comparison.p is None:
+        return "the same difference for every seed" if comparison.test == "paired" else "no seed changes either"
+    return f"{_verdict(comparison.p)} ({comparison.test})"
 
 
 def _verdict(p: float) -> str:

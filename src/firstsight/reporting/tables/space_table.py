@@ -62,14 +62,14 @@ def _space_facts(results: Results, dataset: str, method: str) -> Values:
         facts = [r.space_facts for r in results.runs(dataset, method, setting) if r.space_facts]
         if facts:
             own = [f.embedding for f in facts if f.embedding]
-            found = {
+            figures = {
                 "compactness": [f.compactness for f in facts],
                 "separability": [f.separability for f in facts],
                 "hubness": [f.hubness for f in facts],
                 "own compactness": [f.compactness for f in own],
                 "own separability": [f.separability for f in own],
             }
-            return {name: [v for v in values if v is not None] for name, values in found.items()}
+            return {name: [v for v in values if v is not None] for name, values in figures.items()}
     return {}
 
 
@@ -79,9 +79,9 @@ def _cell(values: Values, fact: str) -> Cell:
 
 
 def _line(values: Values, fact: str) -> dict[str, Any]:
-    found = values[fact]
-    deviation = {"deviation": round(stdev(found), 4)} if len(found) > 1 else {}
-    return {"fact": fact, "mean": round(mean(found), 4), **deviation, "runs": len(found)}
+    figures = values[fact]
+    deviation = {"deviation": round(stdev(figures), 4)} if len(figures) > 1 else {}
+    return {"fact": fact, "mean": round(mean(figures), 4), **deviation, "runs": len(figures)}
 
 
 def _mean(values: list[float]) -> str:

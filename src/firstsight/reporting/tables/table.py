@@ -56,7 +56,7 @@ def words(*titles: str) -> list[Column]:
 
 
 def spread(values: Sequence[float], digits: int = 1) -> str:
-    """Mean ± standard deviation; without a deviation if there is but one value, a dash if there is none."""
+    """Mean ± standard deviation; without a deviation if there is only one value, a dash without any."""
     if not values:
         return "–"
     shown = f"{mean(values):.{digits}f}".replace("-", "−")

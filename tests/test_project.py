@@ -1,0 +1,45 @@
+"""What the project says of itself in several places is the same in all of them."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+CITATION = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_the_classifiers_claim_the_versions_of_python_that_the_workflow_runs():
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    run = re.findall(r"\d\.\d+", re.search(r"python: \[(.*?)\]", workflow)[1])
+    claimed = [line.rpartition(" ")[2] for line in PROJECT["project"]["classifiers"] if "Python :: 3." in line]
+    assert claimed == run
+    assert PROJECT["project"]["requires-python"] == f">={run[0]}"
+
+
+def test_the_version_to_cite_is_that_of_the_project():
+    assert re.search(rf"^version: \"?{re.escape(PROJECT['project']['version'])}\"?$", CITATION, re.MULTILINE)
+
+
+def test_an_expected_failure_that_succeeds_is_a_failure():
+    assert PROJECT["tool"]["pytest"]["ini_options"]["xfail_strict"] is True
+
+
+def test_every_page_of_the_site_is_in_a_table_of_contents():
+    pages = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
+    contents = [block for text in pages.values() for block in re.findall(r"```\{toctree\}\n(.*?)```", text, re.DOTALL)]
+    listed = {line for block in contents for line in block.splitlines()}
+    assert not set(pages) - listed - {"index"}, "put them into docs/guide.md or docs/behind.md"
+
+
+def test_every_example_has_a_title_and_draws_something():
+    examples = sorted((ROOT / "examples").glob("plot_*.py"))
+    assert len(examples) >= 11
+    for example in examples:
+        text = example.read_text(encoding="utf-8")
+        title = re.match(r'"""\n(.+)\n(=+)\n', text)
+        assert title, f"{example.name} does not begin with its title"
+        assert len(title[1]) == len(title[2]), f"{example.name}: the line under the title has another length"
+        assert "plt.show()" in text

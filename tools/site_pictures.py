@@ -1,0 +1,100 @@
+"""The pictures of the site's first pages, drawn from glyphs when the site is built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+import firstsight
+
+RIGHT, WRONG, BLUE, ORANGE = "#1a7f37", "#cf222e", "#4878a8", "#d1783c"
+SEEN = ("á", "è", "ö", "ç", "Ń", "ž")
+UNSEEN = ("ń", "Š", "ó", "Ç", "ÿ", "ľ")
+
+
+def _letter(axis, picture: np.ndarray, title: str = "", colour: str = "black") -> None:
+    axis.imshow(picture, cmap="gray_r")
+    axis.set_xticks([])
+    axis.set_yticks([])
+    axis.spines[:].set_color("#d0d7de")
+    if title:
+        axis.set_title(title, color=colour, fontsize=13)
+
+
+def _rows_of(data, name: str, count: int) -> np.ndarray:
+    return np.flatnonzero(data.y == name)[:: max(1, 64 // count)][:count]
+
+
+def labelled_letters(data, names: tuple[str, ...], titles: bool) -> Figure:
+    """Some pictures of each letter, one column per letter; named, or with a question mark."""
+    figure, axes = plt.subplots(3, len(names), figsize=(7.2, 4), layout="constrained")
+    for column, name in enumerate(names):
+        for axis, row in zip(axes[:, column], _rows_of(data, name, 3), strict=True):
+            _letter(axis, data.images[row])
+        axes[0, column].set_title(name if titles else "?", fontsize=15)
+    return figure
+
+
+def description_table(data, names: tuple[str, ...]) -> Figure:
+    """Which base letter and which mark each letter has."""
+    table = data.descriptions.loc[list(names)]
+    table = table.loc[:, (table > 0).any()]
+    figure, axis = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
+    axis.imshow(table.to_numpy() > 0, cmap="Blues", vmin=0, vmax=1.4, aspect="auto")
+    axis.set_xticks(range(table.shape[1]), table.columns, rotation=40, ha="left")
+    axis.xaxis.tick_top()
+    labels = [f"{name}  ({'unseen' if name in data.unseen_classes else 'seen'})" for name in names]
+    axis.set_yticks(range(len(names)), labels, fontsize=12)
+    axis.set_xticks(np.arange(-0.5, table.shape[1]), minor=True)
+    axis.set_yticks(np.arange(-0.5, len(names)), minor=True)
+    axis.grid(which="minor", color="white", linewidth=2)
+    axis.tick_params(which="both", length=0)
+    axis.spines[:].set_visible(False)
+    return figure
+
+
+def answers(data, model) -> Figure:
+    """Unseen letters with the answers of a model, green where they are right."""
+    rows = data.test_unseen[:: len(data.test_unseen) // 20][:20]
+    names = model.predict(data.features[rows], classes=data.unseen_classes)
+    figure, axes = plt.subplots(2, 10, figsize=(9, 2.3), layout="constrained")
+    for axis, row, name in zip(axes.flat, rows, names, strict=True):
+        _letter(axis, data.images[row], name, RIGHT if name == data.y[row] else WRONG)
+    return figure
+
+
+def two_figures(data) -> Figure:
+    """T1 and H of three quick methods."""
+    results = {word: firstsight.evaluate(firstsight.find_method(word)(), data) for word in ("eszsl", "sae", "gfzsl")}
+    figure, axis = plt.subplots(figsize=(6, 2.8), layout="constrained")
+    for offset, (title, colour) in enumerate({"T1": BLUE, "H": ORANGE}.items()):
+        values = [100 * getattr(result, title.lower()) for result in results.values()]
+        bars = axis.bar(np.arange(len(results)) + 0.4 * offset - 0.2, values, 0.38, label=title, color=colour)
+        axis.bar_label(bars, fmt="%.0f")
+    axis.set(xticks=range(len(results)), xticklabels=list(results), ylabel="named right, %", ylim=(0, 100))
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend()
+    return figure
+
+
+def write_pictures(folder: Path) -> None:
+    """Draw what is not there yet; they change with glyphs alone, so `make clean` is enough to renew them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = ("seen", "question", "descriptions", "unseen", "t1_and_h")
+    if all((folder / f"{name}.png").exists() for name in names):
+        return
+    data = firstsight.load_dataset("glyphs")
+    model = firstsight.GFZSL().fit(*data.part("train"), data.descriptions)
+    drawn = (
+        labelled_letters(data, SEEN, titles=True),
+        labelled_letters(data, UNSEEN, titles=False),
+        description_table(data, (*SEEN[:4], *UNSEEN[:3])),
+        answers(data, model),
+        two_figures(data),
+    )
+    for name, figure in zip(names, drawn, strict=True):
+        figure.savefig(folder / f"{name}.png", dpi=140)
+        plt.close(figure)
