@@ -60,7 +60,7 @@ def open_page(browser, complaints) -> Iterator:
 
     def opened(address: str, width: int = 1280, scheme: str = "light", **more):
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **more)
-        context.set_default_timeout(60_000)  # a machine that is busy with other tests
+        context.set_default_timeout(180_000)  # a machine that is busy with other tests
         contexts.append(context)
         page = complaints.watch(context.new_page())
         page.goto(address)
