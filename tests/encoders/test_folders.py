@@ -143,3 +143,18 @@ def test_a_folder_without_permission_is_one_sentence(tmp_path, mode):
         if root:
             os.seteuid(0)
         (tmp_path / "ox").chmod(0o755)
+
+
+def test_a_file_of_labels_says_what_pictures_show_and_its_last_word_counts(tmp_path):
+    for name in ("a.png", "b.png", "stranger.png"):
+        Image.new("L", (4, 4)).save(tmp_path / name)
+    (tmp_path / "labels.csv").write_text('file,class\na.png,cat\nb.png,"dog, old"\na.png,=cow\nc.png,gone\n')
+    paths, classes = find_pictures(tmp_path)
+    assert [path.name for path in paths] == ["a.png", "b.png"]
+    assert classes == ["=cow", "dog, old"]
+    (tmp_path / "labels.csv").write_text("picture,what\na.png,cat\n")
+    with pytest.raises(BadInput, match="columns file and class"):
+        find_pictures(tmp_path)
+    (tmp_path / "labels.csv").write_text("file,class\nelse.png,cat\n")
+    with pytest.raises(BadInput, match="none of the pictures"):
+        find_pictures(tmp_path)
