@@ -62,19 +62,10 @@ def small() -> ZeroShotDataset:
 @pytest.fixture
 def in_process(monkeypatch):
     """Let a benchmark's jobs run here, where torch is loaded already; what they are sent and answer is the same."""
-    from firstsight.execution import runner, worker
+    from firstsight.execution import local_workers
+    from jobs_here import Here
 
-    class Here:
-        def __init__(self, threads, answers):
-            self.answers, self.opened = answers, {}
-
-        def send(self, order):
-            self.answers.put((self, worker.answer(order, self.opened)))
-
-        def stop(self):
-            pass
-
-    monkeypatch.setattr(runner, "_Worker", Here)
+    monkeypatch.setattr(local_workers, "_Process", Here)
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -21,9 +20,10 @@ from PIL import Image
 from firstsight.cli.main import main
 from firstsight.data import ZeroShotDataset, write_npz
 from firstsight.evaluation import fit_on
-from firstsight.execution import runner, worker
+from firstsight.execution import local_workers
 from firstsight.methods import ESZSL
 from firstsight.models import folder_exchange, load_saved, save
+from jobs_here import Here
 
 DEEP = ["embedding_dim=4", "iterations=2", "batch_size=64", "semantic_steps=1", "separation=1"]
 CLOCK = ("seconds", "fit_seconds", "cpu_seconds", "peak_mib", "resumed", "date")
@@ -62,25 +62,15 @@ def command(*words: object) -> None:
 def jobs_here(place: Path) -> Iterator[None]:
     """Jobs of a benchmark run in this process, caches and temporary files are in the folder that is watched."""
 
-    class Here:
-        def __init__(self, threads: int, answers: Any):
-            self.answers, self.opened = answers, {}
-
-        def send(self, order: str) -> None:
-            self.answers.put((self, worker.answer(order, self.opened)))
-
-        def stop(self) -> None:
-            pass
-
     import tempfile
 
-    old, runner._Worker, tempfile.tempdir = runner._Worker, Here, str(place)
+    old, local_workers._Process, tempfile.tempdir = local_workers._Process, Here, str(place)
     environment = dict(os.environ)
     os.environ |= {"FIRSTSIGHT_CACHE": str(place / "cache"), "FIRSTSIGHT_CHECKPOINT_SECONDS": "0"}
     try:
         yield
     finally:
-        runner._Worker, tempfile.tempdir = old, None
+        local_workers._Process, tempfile.tempdir = old, None
         os.environ.clear()
         os.environ |= environment
 

@@ -75,7 +75,10 @@ def _wait_for(condition, running):
 
 
 def _processes_of(parent: int) -> list[int]:
-    return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+    """Its workers. Beside these, Python and loky keep a process each that removes what a killed one has left."""
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    found = {int(pid): Path(f"/proc/{pid}/cmdline") for pid in children}
+    return [pid for pid, line in found.items() if line.exists() and b"popen_loky" in line.read_bytes()]
 
 
 def _is_alive(pid: int) -> bool:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from firstsight.execution import runner
+from firstsight.execution import local_workers
+from firstsight.execution.engines import engine_of
 from firstsight.execution.plan import make_plan
 from firstsight.execution.session import prepare
 from firstsight.execution.shared_data import share
@@ -19,9 +20,9 @@ from firstsight.records.storage import RecordFile
     [(1, "", 8), (2, "", 4), (3, "", 2), (20, "", 1), (1, "3", 3), (4, "3", 2)],
 )
 def test_processes_share_the_cores_and_a_limit_that_is_set_already_holds(monkeypatch, processes, limit, threads):
-    monkeypatch.setattr(runner, "cores", lambda: 8)
+    monkeypatch.setattr(local_workers, "cores", lambda: 8)
     monkeypatch.setenv("OMP_NUM_THREADS", limit)
-    assert runner.Runner(processes).threads == threads
+    assert local_workers.LocalWorkers(processes).threads == threads
 
 
 def test_a_worker_does_not_import_what_lies_in_the_current_folder(small, tmp_path, monkeypatch):
@@ -30,7 +31,7 @@ def test_a_worker_does_not_import_what_lies_in_the_current_folder(small, tmp_pat
     monkeypatch.chdir(tmp_path)
     (job,) = make_plan("small", ["eszsl"])
     with prepare(tmp_path / "out", [small], {"small": [job]}) as session:
-        session.run(1, lambda event: None)
+        session.run(engine_of(processes=1), lambda event: None)
     assert {record.status for record in read_records(tmp_path / "out")} == {"done"}
     assert not (tmp_path / "executed").exists()
 
@@ -45,7 +46,7 @@ def test_whatever_a_data_set_is_called_only_its_own_file_is_touched(small, tmp_p
     before = set(tmp_path.rglob("*"))
     data = replace(small, name=name)
     with prepare(results, [data], {name: make_plan(name, ["eszsl"], ("zsl",))}) as session:
-        session.run(1, lambda event: None)
+        session.run(engine_of(processes=1), lambda event: None)
     (made,) = set(tmp_path.rglob("*")) - before
     assert (made.parent, made.suffix) == (results, ".jsonl")
     assert [record.dataset for record in read_records(made)] == [name]
@@ -62,7 +63,7 @@ def test_copies_of_data_that_a_killed_run_left_are_removed_unless_they_are_in_us
     busy.open()
     with prepare(folder, [small], {"small": make_plan("small", ["eszsl"], ("zsl",))}) as session:
         assert sorted(path.name for path in (folder / ".data").iterdir()) == ["busy", "small"]
-        session.run(1, lambda event: None)
+        session.run(engine_of(processes=1), lambda event: None)
     assert [path.name for path in (folder / ".data").iterdir()] == ["busy"]
     busy.close()
     with prepare(folder, [small], {"small": []}):

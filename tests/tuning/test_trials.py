@@ -8,6 +8,7 @@ import pytest
 from firstsight.errors import BadInput
 from firstsight.evaluation import evaluate
 from firstsight.execution import runner
+from firstsight.execution.engines import engine_of
 from firstsight.execution.entries import Entry
 from firstsight.execution.plan import Job
 from firstsight.execution.run_job import run_job
@@ -23,7 +24,8 @@ GRID = {"feature_penalty": [1e-3, 1.0, 1e3], "attribute_penalty": [1e-3, 1.0]}
 def trials(small, tmp_path, in_process):
     def make(method="eszsl", objectives=("zsl", "gzsl"), fixed=None, tell=lambda records: None):
         folds = small.validation_folds(3)
-        return Trials(tmp_path / "trials", folds, Entry(method, method, fixed or {}), list(objectives), 0, 1, tell)
+        entry, engine = Entry(method, method, fixed or {}), engine_of(processes=1)
+        return Trials(tmp_path / "trials", folds, entry, list(objectives), 0, engine, tell)
 
     return make
 

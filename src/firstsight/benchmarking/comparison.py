@@ -12,9 +12,10 @@ from firstsight.benchmarking.record_lines import in_a_line
 from firstsight.data import ZeroShotDataset, load_dataset
 from firstsight.errors import BadInput, UnknownName
 from firstsight.evaluation import SETTINGS, TITLES
+from firstsight.execution.engines import engine_of
 from firstsight.execution.entries import entries_of
 from firstsight.execution.plan import SEPARATIONS, STUDIED, Job, make_plan
-from firstsight.execution.runner import Event, worker_count
+from firstsight.execution.runner import Event
 from firstsight.execution.session import Session, prepare, records_folder
 from firstsight.records.record_schema import Record, key_of
 from firstsight.terminal import logger, say
@@ -44,6 +45,8 @@ def benchmark(
     calibrate: bool = False,
     study: str = "",
     values: Sequence[float] | None = None,
+    engine: Any = "local",
+    scheduler: str | None = None,
     processes: int | None = None,
     progress: bool | Follower = True,
 ) -> pd.DataFrame:
@@ -74,8 +77,12 @@ def benchmark(
         defaults instead, for the table that sets them side by side.
     values : sequence of float, optional
         Those of the study.
+    engine : {"local", "dask"} or distributed.Client
+        Worker processes here; the workers of a Dask cluster; or those of a client that is connected to one.
+    scheduler : str, optional
+        The address of the cluster's scheduler, for "dask".
     processes : int, optional
-        Worker processes; all cores if left out.
+        Worker processes here; all cores if left out.
     progress : bool or callable
         A bar on a terminal and a logged line per cell; or a function that shows it in another way.
 
@@ -94,6 +101,7 @@ def benchmark(
         raise BadInput("There is nothing to run; give at least one data set and one setting.")
     if seeds < 1:
         raise BadInput(f"`seeds` must be at least 1, but is {seeds}; it says how many: 0, 1, ….")
+    where = engine_of(engine, scheduler, processes)
     choices = choices_for(tuned, loaded)
     for line in untuned(choices, [entry.name for entry in entries], chosen):
         logger.warning("%s", line)
@@ -110,7 +118,7 @@ def benchmark(
                 finished.extend(event.records or [])
                 show(event)
 
-            session.run(worker_count(processes), hear)
+            session.run(where, hear)
     return table_of(finished, plans)
 
 

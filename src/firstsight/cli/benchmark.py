@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firstsight.cli.options import Features, Setting, read_assignments, settings_of
+from firstsight.cli.options import (
+    EngineOption,
+    Features,
+    ProcessesOption,
+    SchedulerOption,
+    Setting,
+    Where,
+    read_assignments,
+    settings_of,
+)
 from firstsight.errors import BadInput
 
 if TYPE_CHECKING:
@@ -38,9 +47,6 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="METHOD.NAME=VALUE", help="A parameter of one method; may be repeated."),
 ]
-ProcessesOption = Annotated[
-    int | None, typer.Option(min=1, help="Worker processes; cores ÷ processes threads each. Default: all cores.")
-]
 TunedOption = Annotated[
     Path | None, typer.Option(help="Parameters that `firstsight tune --json` chose: a file, or a folder of them.")
 ]
@@ -68,6 +74,8 @@ def benchmark(
     setting: SettingOption = Setting.both,
     set: SetOption = None,
     features: Features = None,
+    engine: EngineOption = Where.local,
+    scheduler: SchedulerOption = None,
     processes: ProcessesOption = None,
     tuned: TunedOption = None,
     study: StudyOption = Study.none,
@@ -101,7 +109,8 @@ def benchmark(
     word = "" if study == Study.none else study.value
     run(
         entries, datasets, seeds=seeds, settings=settings_of(setting), out=out, tuned=tuned, calibrate=calibrate,
-        study=word, values=numbers, processes=processes, progress=follow,
+        study=word, values=numbers, engine=engine.value, scheduler=scheduler, processes=processes,
+        progress=follow,
     )  # fmt: skip
     if shown[0].failures:
         raise typer.Exit(1)

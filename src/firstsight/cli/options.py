@@ -42,6 +42,24 @@ class Setting(StrEnum):
     both = "both"
 
 
+class Where(StrEnum):
+    """What fits and predictions are computed by."""
+
+    local = "local"
+    dask = "dask"
+
+
+EngineOption = Annotated[
+    Where, typer.Option("--engine", help="Worker processes here, or the workers of a Dask cluster (extra `cluster`).")
+]
+SchedulerOption = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Of the cluster's scheduler, such as tcp://node1:8786.")
+]
+ProcessesOption = Annotated[
+    int | None, typer.Option(min=1, help="Worker processes; cores ÷ processes threads each. Default: all cores.")
+]
+
+
 def read_assignments(words: list[str] | None, preset: str | None = None) -> dict[str, Any]:
     """`NAME=VALUE` words, and the preset if there is one, as parameters; whoever knows the method judges them."""
     found: dict[str, Any] = {}

@@ -10,12 +10,16 @@ import typer
 
 from firstsight.cli.options import (
     Data,
+    EngineOption,
     Features,
     Method,
     Preset,
+    ProcessesOption,
+    SchedulerOption,
     Seed,
     Set,
     Setting,
+    Where,
     read_assignments,
     settings_of,
 )
@@ -67,9 +71,6 @@ GridOption = Annotated[
         "smallest and the largest.",
     ),
 ]
-ProcessesOption = Annotated[
-    int | None, typer.Option(min=1, help="Worker processes; cores ÷ processes threads each. Default: all cores.")
-]
 JsonOption = Annotated[Path | None, typer.Option(help="Write the choice here; `benchmark --tuned` reads it.")]
 OutOption = Annotated[Path | None, typer.Option(help="Save the model, trained on all training rows, here.")]
 
@@ -88,6 +89,8 @@ def tune(
     preset: Preset = None,
     features: Features = None,
     seed: Seed = 0,
+    engine: EngineOption = Where.local,
+    scheduler: SchedulerOption = None,
     processes: ProcessesOption = None,
     json: JsonOption = None,
     out: OutOption = None,
@@ -120,7 +123,8 @@ def tune(
         _console().print(f"Going on from {trials_folder}.", style="dim")
     choice = run(
         entry, dataset, objective=objective.value, grid=values, folds=folds, search=search.value, trials=trials,
-        calibrated=calibrated, processes=processes, out=trials_folder, random_state=seed,
+        calibrated=calibrated, engine=engine.value, scheduler=scheduler, processes=processes, out=trials_folder,
+        random_state=seed,
         progress=lambda records: _console().print(fit_in_a_line(records)),
     )  # fmt: skip
     show_choice(choice)

@@ -10,9 +10,10 @@ from typing import Any
 
 from firstsight.data import ZeroShotDataset
 from firstsight.errors import BadInput
+from firstsight.execution.engines import Engine
 from firstsight.execution.plan import Job, longest_first, missing
 from firstsight.execution.runner import Event, Place, Runner, checkpoint_of, run_here
-from firstsight.execution.shared_data import share, unshare
+from firstsight.execution.shared_data import identity_of_data, share, unshare
 from firstsight.files import remove_stale, scratch_folder
 from firstsight.records.record_schema import Record, key_of
 from firstsight.records.storage import OtherRecords, RecordFile, is_held
@@ -31,11 +32,11 @@ class Session:
     datasets: dict[str, ZeroShotDataset]
     calibrate: bool = False
 
-    def run(self, processes: int, show: Callable[[Event], None]) -> None:
+    def run(self, engine: Engine, show: Callable[[Event], None]) -> None:
         """Run the missing jobs; every finished cell is on the disk before the next is shown."""
         away = [job for job in self.jobs if job.estimator is None]
-        if away:  # fewer jobs than processes leave each of them more threads
-            Runner(min(processes, len(away)), self.calibrate).run(away, self.places, show)
+        if away:
+            Runner(engine, self.calibrate).run(away, self.places, self.datasets, show)
         here = [job for job in self.jobs if job.estimator is not None]
         run_here(here, self.places, self.datasets, show, self.calibrate)
 
@@ -87,7 +88,8 @@ def prepare(
             files[name].open()
             checkpoints = folder / CHECKPOINTS / shared.name
             _remove_checkpoints(plans[name], pending, checkpoints)
-            places[name] = Place(files[name], shared, checkpoints, dataset.split_hash, features[name])
+            digests = (dataset.split_hash, features[name], identity_of_data(dataset))
+            places[name] = Place(files[name], shared, checkpoints, *digests)
             if any(job.dataset == name and job.estimator is None for job in jobs):
                 array = (dataset.features.ctypes.data, dataset.features.shape, dataset.features.strides)
                 share(dataset, shared, twin=shared_features.get(array))

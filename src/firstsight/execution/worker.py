@@ -1,62 +1,90 @@
-"""A worker process: jobs come in as lines of JSON, records go out; it ends when nobody is left to send any.
-
-Started as `python -P -m firstsight.execution.worker THREADS` with the thread limits already in its environment, because
-numerical libraries read these when they are loaded.
-"""
+"""What runs in a worker process, here or on another machine: a cell's order comes in as JSON, its records go out."""
 
 from __future__ import annotations
 
 import json
 import os
-import queue
 import signal
-import sys
+import socket
 import threading
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from firstsight.errors import BadInput
 
 if TYPE_CHECKING:
     from firstsight.data import ZeroShotDataset
 
+_opened: dict[str, ZeroShotDataset] = {}  # by identity: the data set of the cell before, for the next
+_one_at_a_time = threading.Lock()  # thread limits, caught warnings and measured memory are the whole process's
 
-def main() -> None:
-    """Run jobs until the input ends."""
+
+class DataNotHere(Exception):
+    """The data set is not where the order says: this machine does not share that disk."""
+
+
+def begin(parent: int, threads: int, log: str) -> None:
+    """Prepare a worker process of this machine: quiet, with so many threads, and ended when its parent is."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
-    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever a library prints must not mix with records
-    jobs: queue.Queue[str] = queue.Queue()
-    threading.Thread(target=_listen, args=(jobs,), daemon=True).start()
+    with open(log, "ab", buffering=0) as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
     import torch
 
-    torch.set_num_threads(int(sys.argv[1]))
-    opened: dict[str, ZeroShotDataset] = {}
-    while True:
-        out.write(answer(jobs.get(), opened) + "\n")
-        out.flush()
+    torch.set_num_threads(threads)
 
 
-def answer(line: str, opened: dict[str, ZeroShotDataset]) -> str:
-    """Run one job; `opened` keeps the data set for the next one."""
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.2)
+    os._exit(0)  # the parent was killed: nobody waits for what is being computed
+
+
+def run_cell(order: str, features: Any = None, rest: dict[str, Any] | None = None) -> str:
+    """Run one job; `features` and the `rest` of its data set are handed over where no disk is shared."""
+    asked = json.loads(order)
+    refuse_other_version(version_here(), socket.gethostname(), asked["version"])
+
     from firstsight.execution.plan import Job
     from firstsight.execution.run_job import run_job
-    from firstsight.execution.shared_data import open_shared
 
-    order = json.loads(line)
-    if order["data"] not in opened:
-        opened.clear()  # let go of the one before
-        opened[order["data"]] = open_shared(Path(order["data"]))
-    job = Job(**{**order["job"], "settings": tuple(order["job"]["settings"])})
-    dataset, checkpoint = opened[order["data"]], Path(order["checkpoint"])
-    records = run_job(job, dataset, order["features"], checkpoint, order["calibrate"])
+    with _one_at_a_time:
+        dataset = _open(asked["identity"], Path(asked["data"]), features, rest)
+        job = Job(**{**asked["job"], "settings": tuple(asked["job"]["settings"])})
+        # Without a common disk nobody else could go on from a checkpoint.
+        checkpoint = None if rest is not None else Path(asked["checkpoint"])
+        records = run_job(job, dataset, asked["features"], checkpoint, asked["calibrate"])
     return json.dumps([record.as_json() for record in records], ensure_ascii=False)
 
 
-def _listen(jobs: queue.Queue[str]) -> None:
-    for line in sys.stdin:
-        jobs.put(line)
-    os._exit(0)  # the parent has finished, or was killed: nobody waits for what is being computed
+def version_here() -> str:
+    """The version of firstsight in this process."""
+    import firstsight
+
+    return firstsight.__version__
 
 
-if __name__ == "__main__":
-    main()
+def refuse_other_version(there: str, where: str, here: str) -> None:
+    """Records of one run must come from one firstsight."""
+    if there != here:
+        raise BadInput(
+            f"The worker at {where} has firstsight {there}, and this is {here}; install the same version everywhere."
+        )
+
+
+def _open(identity: str, folder: Path, features: Any, rest: dict[str, Any] | None) -> ZeroShotDataset:
+    from firstsight.data import ZeroShotDataset
+    from firstsight.execution.shared_data import open_shared, shared_identity
+
+    if identity not in _opened:
+        _opened.clear()  # let go of the one before
+        if rest is not None:
+            _opened[identity] = ZeroShotDataset(features=features, **rest)
+        elif shared_identity(folder) == identity:
+            _opened[identity] = open_shared(folder)
+        else:
+            raise DataNotHere(str(folder))
+    return _opened[identity]

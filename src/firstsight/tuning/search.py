@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from firstsight.data import ZeroShotDataset, load_dataset
 from firstsight.errors import BadInput, UnknownName
 from firstsight.evaluation import TITLES, fit_on
+from firstsight.execution.engines import engine_of
 from firstsight.execution.entries import Entry, entry_of, plain
 from firstsight.execution.plan import in_words
-from firstsight.execution.runner import worker_count
 from firstsight.execution.session import records_folder
 from firstsight.files import write_atomically
 from firstsight.methods import ZeroShotClassifier, judge
@@ -199,6 +199,8 @@ def tune(
     trials: int | None = None,
     calibrated: bool = False,
     race: bool = False,
+    engine: Any = "local",
+    scheduler: str | None = None,
     processes: int | None = None,
     out: str | Path | None = None,
     random_state: int = 0,
@@ -226,8 +228,12 @@ def tune(
         Maximise H with the best constant of each fold taken off seen classes' scores, instead of H as it is.
     race : bool
         Try all candidates on a third of the folds, and only the best for each objective and the defaults on the rest.
+    engine : {"local", "dask"} or distributed.Client
+        Worker processes here; the workers of a Dask cluster; or those of a client that is connected to one.
+    scheduler : str, optional
+        The address of the cluster's scheduler, for "dask".
     processes : int, optional
-        Worker processes, for methods that are known by a word; all cores if left out.
+        Worker processes here; all cores if left out.
     out : str or Path, optional
         A folder that keeps finished fits: a search that was stopped goes on there.
     random_state : int
@@ -248,6 +254,7 @@ def tune(
         raise BadInput('Optuna maximises one figure; give objective="t1" or objective="h".')
     if search == "grid" and trials is not None:
         raise BadInput('`trials` belong to search="optuna"; a grid is tried as a whole: leave it out.')
+    where = engine_of(engine, scheduler, processes)
     values = grid_of(entry, grid)
     searched = Entry(entry.name, entry.word, {k: v for k, v in entry.given.items() if k not in values}, entry.estimator)
     dataset = data if isinstance(data, ZeroShotDataset) else load_dataset(data)
@@ -255,7 +262,7 @@ def tune(
     default = _default(searched, values)
     tell = progress if callable(progress) else (tell_fit if progress else _hear_nothing)
     with records_folder(out) as folder:
-        fits = Trials(folder, parts, searched, objectives, random_state, worker_count(processes), tell, calibrated)
+        fits = Trials(folder, parts, searched, objectives, random_state, where, tell, calibrated)
         if search == "grid" and race:
             candidates = _race(fits, grid_candidates(values), default)
         elif search == "grid":

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from firstsight.data import ZeroShotDataset
+from firstsight.execution.engines import Engine
 from firstsight.execution.entries import Entry
 from firstsight.execution.plan import make_plan
 from firstsight.execution.runner import Event
@@ -28,7 +29,7 @@ class Trials:
     entry: Entry  # with the parameters that are not searched
     objectives: list[str]
     seed: int
-    processes: int
+    engine: Engine
     tell: Callable[[list[Record]], None] = lambda records: None  # hears of every fit that has ended
     calibrated: bool = False  # H is the one with the fold's best constant taken off seen classes' scores
 
@@ -46,7 +47,7 @@ class Trials:
         }
         instead = f"those are trials of another search: remove {self.folder} to start anew"
         with prepare(self.folder, self.folds, plans, instead=instead) as session:
-            session.run(self.processes, self._show)
+            session.run(self.engine, self._show)
         found = {key_of(record): record for record in read_records(self.folder)}
         return [self._candidate(parameters, found) for parameters in candidates]
 

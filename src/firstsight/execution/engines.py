@@ -1,0 +1,49 @@
+"""Where cells are computed: worker processes of this machine, or those of a Dask cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from firstsight.data import ZeroShotDataset
+from firstsight.errors import BadInput, UnknownName
+from firstsight.execution.local_workers import LocalWorkers, worker_count
+
+ENGINES = ("local", "dask")
+
+
+class Workers(Protocol):
+    """What the runner asks of an engine; each cell is a future of `concurrent.futures`."""
+
+    def slots(self) -> int:
+        """How many cells may be under way at once; more as a cluster grows."""
+
+    def submit(self, order: str, dataset: ZeroShotDataset) -> Future[str]:
+        """Begin a cell of a data set that `share` has put where the order says."""
+
+    def answer(self, future: Future[str]) -> str | None:
+        """What a future that is done has brought; None: submit it again. `WorkerDied` where its process died."""
+
+
+Engine = Callable[[int], AbstractContextManager[Workers]]  # told how many cells there are
+
+
+def engine_of(engine: Any = "local", scheduler: str | None = None, processes: int | None = None) -> Engine:
+    """The engine that a caller names: "local", "dask" with a scheduler's address, or a `distributed.Client`."""
+    if isinstance(engine, str) and engine not in ENGINES:
+        raise UnknownName("engine", engine, ENGINES)
+    if engine == "local":
+        if scheduler is not None:
+            raise BadInput("A scheduler belongs to the engine dask; add it (`--engine dask`), or leave it out.")
+        count = worker_count(processes)
+        return lambda jobs: LocalWorkers(min(count, jobs))  # fewer jobs leave each of them more threads
+    if processes is not None:
+        raise BadInput("A number of processes belongs to the engine local; a cluster has the workers that it has.")
+    if engine == "dask" and not scheduler:
+        raise BadInput("The engine dask needs the address of a scheduler, such as tcp://node1:8786 (`--scheduler`).")
+
+    from firstsight.execution.dask_workers import DaskWorkers
+
+    return lambda jobs: DaskWorkers(scheduler if isinstance(engine, str) else engine)
