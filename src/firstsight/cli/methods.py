@@ -38,6 +38,7 @@ def _about(word: str) -> dict[str, Any]:
         "space": cls.space,
         "kind": "transductive" if cls.transductive else "inductive",
         "extra_supervision": cls.extra_supervision,
+        "reads_blocks": cls.reads_blocks,
         "reference": cls.reference,
         "parameters": {k: p.default for k, p in inspect.signature(cls).parameters.items()},
         "grid": cls.grid,
@@ -62,6 +63,8 @@ def _show_all(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         if row["extra_supervision"]:
             console.print(f"{row['name']} gets extra supervision: {row['extra_supervision']}.")
+    blocks = ", ".join(row["name"] for row in rows if row["reads_blocks"])
+    console.print(f"Rows may stay on the disk, however many (docs/scale.md), with {blocks}.")
     console.print("`firstsight methods NAME` shows a method's parameters and what it does.")
 
 

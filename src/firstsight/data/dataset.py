@@ -14,6 +14,7 @@ from firstsight.data.folds import validation_folds
 from firstsight.data.rules import Finding, quick_findings
 from firstsight.data.rules.arrays import PARTS, as_float32, as_integers, frozen
 from firstsight.data.unchecked import UncheckedDataset
+from firstsight.disk_rows import LARGEST_BLOCK, DiskRows, blocks_of
 from firstsight.errors import BadInput, UnknownName
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ class ZeroShotDataset:
     ----------
     name : str
         What reports call it.
-    features : array (N, d)
-        Kept as float32, C-contiguous; not copied if it already is.
+    features : array (N, d) or DiskRows
+        Kept as float32, C-contiguous, not copied if it already is; `DiskRows` stay on the disk.
     labels : array (N,)
         Codes into `class_names`; −1, "none of these", only for rows in no part.
     class_names : tuple of str
@@ -64,7 +65,7 @@ class ZeroShotDataset:
     warnings: ClassVar[tuple[Finding, ...]] = ()
 
     name: str
-    features: np.ndarray
+    features: Any  # an array, or `DiskRows`
     labels: np.ndarray
     class_names: tuple[str, ...]
     description_matrix: np.ndarray
@@ -139,12 +140,16 @@ class ZeroShotDataset:
         found: np.ndarray = np.array([*self.class_names, ""])[self.labels[rows]]  # code −1 picks the last one
         return found
 
-    def part(self, which: str) -> tuple[np.ndarray, np.ndarray]:
+    def part(self, which: str) -> tuple[Any, np.ndarray]:
         """Features and class names of "train", "test_seen" or "test_unseen"."""
         if which not in PARTS:
             raise UnknownName("part", str(which), PARTS)
         rows = getattr(self, which)
-        return self.features[rows], self.names_of(rows)
+        return self.rows(rows), self.names_of(rows)
+
+    def rows(self, numbers: np.ndarray) -> Any:
+        """Features of some rows: an array, or, of features on the disk, rows that stay there."""
+        return self.features.take(numbers) if isinstance(self.features, DiskRows) else self.features[numbers]
 
     @property
     def split_hash(self) -> str:
@@ -160,7 +165,8 @@ class ZeroShotDataset:
         """16 hexadecimal digits that change when a feature or a description does; the split does not enter."""
         digest = hashlib.sha256(str(self.features.shape).encode())
         for array in (self.features, self.description_matrix):
-            digest.update(array.astype("<f4", copy=False).data)
+            for _, rows in blocks_of(array, LARGEST_BLOCK):
+                digest.update(rows.astype("<f4", copy=False).data)
         return digest.hexdigest()[:16]
 
     def validation_folds(

@@ -99,7 +99,8 @@ def numbers(path: Path, table: pd.DataFrame) -> np.ndarray:
     if table.shape[1] == 0:
         raise BadInput(f"{path} has no columns of numbers; add some.")
     with np.errstate(over="ignore"):  # too large for float32 becomes inf, which is then reported as such
-        return as_float32(path.stem, table.to_numpy(dtype=np.float32, na_value=np.nan))
+        found: np.ndarray = as_float32(path.stem, table.to_numpy(dtype=np.float32, na_value=np.nan))
+    return found
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:

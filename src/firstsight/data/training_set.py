@@ -28,7 +28,8 @@ class TrainingSet(ZeroShotDataset):
     @property
     def pool(self) -> np.ndarray:
         """Features of the rows without a label."""
-        return self.features[self.labels < 0]
+        found: np.ndarray = self.features[self.labels < 0]
+        return found
 
     def findings(self) -> list[Finding]:
         """What the audit says."""

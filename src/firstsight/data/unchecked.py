@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ class UncheckedDataset:
     description_matrix: np.ndarray
     parts: dict[str, np.ndarray]
     labels: np.ndarray | None = None
-    features: np.ndarray | None = None
+    features: Any = None  # an array, or `DiskRows`
     numbered_from: int = 0
     attribute_names: tuple[str, ...] | None = None
     images: np.ndarray | None = None

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from firstsight.data import ZeroShotDataset
+from firstsight.disk_rows import LARGEST_BLOCK, DiskRows, blocks_of
 from firstsight.observing import observing
 
 
@@ -50,7 +51,7 @@ class Watched:
 
     def touched(self, dataset: ZeroShotDataset) -> dict[str, Any]:
         """Compares the handed rows, byte for byte, with the data set's."""
-        where = {part: set(_digests(dataset.features[getattr(dataset, part)])) for part in _PARTS}
+        where = {part: set(_digests(dataset.rows(getattr(dataset, part)))) for part in _PARTS}
         labelled: list[bytes] = []
         pool: list[bytes] = []
         classes: set[str] = set()
@@ -94,5 +95,6 @@ _PARTS = ("train", "test_seen", "test_unseen")
 
 
 def _digests(rows: Any) -> list[bytes]:
-    rows = np.ascontiguousarray(rows)
-    return [hashlib.blake2b(row.data, digest_size=12).digest() for row in rows]
+    rows = rows if isinstance(rows, DiskRows) else np.ascontiguousarray(rows)
+    each = (row for _, block in blocks_of(rows, LARGEST_BLOCK) for row in block)
+    return [hashlib.blake2b(row.data, digest_size=12).digest() for row in each]

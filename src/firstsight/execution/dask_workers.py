@@ -11,10 +11,12 @@ import time
 from concurrent.futures import CancelledError, Future
 from typing import Any, NoReturn
 
+import numpy as np
+
 from firstsight.data import ZeroShotDataset
 from firstsight.errors import BadInput, FirstsightError
 from firstsight.execution.local_workers import WorkerDied
-from firstsight.execution.shared_data import identity_of_data, rest_of
+from firstsight.execution.shared_data import features_key, identity_of_data, rest_of
 from firstsight.execution.worker import DataNotHere, refuse_other_version, run_cell, version_here
 
 ANSWER_SECONDS = 10  # for the scheduler
@@ -111,11 +113,11 @@ class DaskWorkers:
         return None
 
     def _send(self, dataset: ZeroShotDataset) -> None:
-        identity, features = identity_of_data(dataset), dataset.features
+        identity, where = identity_of_data(dataset), features_key(dataset)
         if identity in self._sent:
             return
-        where = (features.ctypes.data, features.shape, features.strides)
         if where not in self._arrays:
+            features = np.asarray(dataset.features)  # larger ones than memory need a disk that is shared, and say so
             (self._arrays[where],) = self._client.scatter([features], broadcast=True, hash=True)
         self._sent[identity] = (self._arrays[where], rest_of(dataset))
 

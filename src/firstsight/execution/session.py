@@ -13,7 +13,7 @@ from firstsight.errors import BadInput
 from firstsight.execution.engines import Engine
 from firstsight.execution.plan import Job, longest_first, missing
 from firstsight.execution.runner import Event, Place, Runner, checkpoint_of, run_here
-from firstsight.execution.shared_data import identity_of_data, share, unshare
+from firstsight.execution.shared_data import features_key, identity_of_data, share, unshare
 from firstsight.files import remove_stale, scratch_folder
 from firstsight.records.record_schema import Record, key_of
 from firstsight.records.storage import OtherRecords, RecordFile, is_held
@@ -91,7 +91,7 @@ def prepare(
             digests = (dataset.split_hash, features[name], identity_of_data(dataset))
             places[name] = Place(files[name], shared, checkpoints, *digests)
             if any(job.dataset == name and job.estimator is None for job in jobs):
-                array = (dataset.features.ctypes.data, dataset.features.shape, dataset.features.strides)
+                array = features_key(dataset)
                 share(dataset, shared, twin=shared_features.get(array))
                 shared_features.setdefault(array, shared)
         again = {key_of(cell) for job in jobs for cell in job.cells()}

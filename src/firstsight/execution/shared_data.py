@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from firstsight.data import ZeroShotDataset
+from firstsight.disk_rows import LARGEST_BLOCK, DiskRows, blocks_of
 from firstsight.files import remove_stale, write_atomically
 
 _FEATURES = "features.npy"
@@ -19,12 +20,14 @@ _NAMES = ("name", "class_names", "attribute_names")
 
 def share(dataset: ZeroShotDataset, folder: Path, twin: Path | None = None) -> None:
     """Write what a fit needs of a data set; `twin` holds one with the same features, which need no second copy."""
-    if twin is None or not _linked(twin / _FEATURES, folder / _FEATURES):
-        write_atomically(folder / _FEATURES, lambda path: np.save(path, dataset.features))
+    there = twin / _FEATURES if twin is not None else file_of(dataset)
+    if there is None or not _linked(there, folder / _FEATURES):
+        write_atomically(folder / _FEATURES, lambda path: _save(path, dataset.features))
     rest = rest_of(dataset)
     arrays = {name: rest.pop(name) for name in _ARRAYS}
     write_atomically(folder / "arrays.npz", lambda path: np.savez(path, **arrays))
-    names = {"identity": identity_of_data(dataset), **rest}
+    memory = dataset.features.memory if isinstance(dataset.features, DiskRows) else None
+    names = {"identity": identity_of_data(dataset), "memory": memory, **rest}
     write_atomically(folder / "names.json", json.dumps(names, ensure_ascii=False))
 
 
@@ -61,9 +64,33 @@ def open_shared(folder: Path) -> ZeroShotDataset:
     """The data set that `share` wrote; its features stay on the disk until they are read."""
     names = json.loads((folder / "names.json").read_text(encoding="utf-8"))
     del names["identity"]
-    features = np.load(folder / _FEATURES, mmap_mode="r")
+    on_disk = names.pop("memory")
+    features: Any = np.load(folder / _FEATURES, mmap_mode="r")
+    if on_disk is not None:
+        features = DiskRows(folder / _FEATURES, memory=on_disk)
     with np.load(folder / "arrays.npz") as arrays:
         return ZeroShotDataset(features=features, **names, **{name: arrays[name] for name in _ARRAYS})
+
+
+def file_of(dataset: ZeroShotDataset) -> Path | None:
+    """The file that holds the features, these alone and all of them, if there is one."""
+    features = dataset.features
+    return features.path.resolve() if isinstance(features, DiskRows) and features.is_whole_file else None
+
+
+def features_key(dataset: ZeroShotDataset) -> tuple[Any, ...]:
+    """The same for data sets that have their features in common, as the folds of one have."""
+    features = dataset.features
+    if isinstance(features, DiskRows):
+        return str(features.path), features.shape, id(features)
+    return features.ctypes.data, features.shape, features.strides
+
+
+def _save(path: Path, features: Any) -> None:
+    out = np.lib.format.open_memmap(path, "w+", np.float32, features.shape)
+    for part, rows in blocks_of(features, LARGEST_BLOCK):
+        out[part] = rows
+    out.flush()
 
 
 def _linked(there: Path, here: Path) -> bool:

@@ -19,6 +19,7 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from firstsight.disk_rows import DiskRows, blocks_of
 from firstsight.errors import BadInput, NotCalibrated
 from firstsight.methods.parts.class_input import (
     Candidates,
@@ -95,6 +96,7 @@ class ZeroShotClassifier(_ScikitLearn):
     space: ClassVar[str] = ""  # "semantic", "visual" or "latent": where samples and classes meet
     transductive: ClassVar[bool] = False
     shared_space: ClassVar[bool] = False  # rows and descriptions must be vectors of one space, as CLIP makes them
+    reads_blocks: ClassVar[bool] = False  # whether `_fit` takes rows on the disk (`DiskRows`) and scales what it reads
     extra_supervision: ClassVar[str] = ""  # what a fit is told beyond seen labels and descriptions
     reference: ClassVar[str] = ""
     grid: ClassVar[dict[str, list[Any]]] = {}  # a small grid for tuning on validation classes
@@ -164,8 +166,8 @@ class ZeroShotClassifier(_ScikitLearn):
 
         Parameters
         ----------
-        X : array (n, d)
-            Features, one row per sample.
+        X : array (n, d) or DiskRows
+            Features, one row per sample; a method with `reads_blocks` never loads rows on the disk as a whole.
         y : array (n,)
             Class names or numbers.
         descriptions : DataFrame indexed by class, or array whose row numbers are the labels
@@ -314,8 +316,11 @@ class ZeroShotClassifier(_ScikitLearn):
         """`_fit` with these arrays, in this order; observers of the fit are told."""
         for observer in observers():
             observer.handed_on(arrays)
-        with self._numbers_in_range(*arrays.values()):
-            self._fit(*arrays.values())
+        self._fit_in_range(*arrays.values())
+
+    def _fit_in_range(self, *arrays: Any) -> None:
+        with self._numbers_in_range(*arrays):
+            self._fit(*arrays)
             for name, value in vars(self).items():
                 for array in value.values() if isinstance(value, dict) else [value]:
                     if name.endswith("_") and isinstance(array, np.ndarray) and array.dtype.kind == "f":
@@ -328,9 +333,7 @@ class ZeroShotClassifier(_ScikitLearn):
         self._validate_params()
         for name in ("attribute_names_in_", "calibration_"):  # of a fit before
             self.__dict__.pop(name, None)
-        X, y = validate_data(self, X, y, dtype=list(self._dtypes), ensure_all_finite=False)
-        check_finite(X, "X")
-        y = column_or_1d(y)
+        X, y = self._checked_pair(X, y)
         check_classification_targets(y)
         # Codes follow the first appearance in y: neither names nor the order of the table touch the result.
         first, codes = np.unique(y, return_index=True, return_inverse=True)[1:]
@@ -362,16 +365,31 @@ class ZeroShotClassifier(_ScikitLearn):
         self.descriptions_ = A
         self.seen_code_ = np.full(len(labels), -1)
         self.seen_code_[position] = np.arange(len(position))
-        self.feature_scaler_ = fit_scaling(self.feature_scaling, X)
         self.attribute_scaler_ = fit_scaling(self.attribute_scaling, A[position])
         A = scale(self.attribute_scaling, self.attribute_scaler_, A)
         S, U = A[position], A[self.seen_code_ < 0]
         for observer in observers():
             observer.prepared(S, U)
-        return self._scale_features(X), codes, S, U
+        if not isinstance(X, DiskRows):
+            self.feature_scaler_ = fit_scaling(self.feature_scaling, X)
+            X = self._scale_features(X)
+        return X, codes, S, U
+
+    def _checked_pair(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        """Rows and their classes; rows on the disk stay there if the method reads blocks, which checks them."""
+        if not isinstance(X, DiskRows) or not self.reads_blocks:
+            X, y = validate_data(self, _loaded(X), y, dtype=list(self._dtypes), ensure_all_finite=False)
+            check_finite(X, "X")
+            return X, column_or_1d(y)
+        labels: np.ndarray = column_or_1d(y)
+        if len(labels) != len(X):
+            raise BadInput(f"X has {len(X)} rows and y {len(labels)} classes; expected one class per row.")
+        self.__dict__.pop("feature_names_in_", None)
+        self.n_features_in_ = X.shape[1]
+        return X, labels
 
     @contextmanager
-    def _numbers_in_range(self, *arrays: np.ndarray) -> Iterator[None]:
+    def _numbers_in_range(self, *arrays: Any) -> Iterator[None]:
         """Numbers whose products are no longer finite are refused here, once, instead of answered with NaN."""
         try:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # which is looked for at the end
@@ -379,7 +397,8 @@ class ZeroShotClassifier(_ScikitLearn):
         except BadInput:
             raise
         except (ValueError, RuntimeError, ArithmeticError) as error:  # of NumPy, SciPy, scikit-learn and torch
-            sizes = [np.abs(array).max() for array in arrays if array.size and array.dtype.kind == "f"]
+            loaded = [array for array in arrays if isinstance(array, np.ndarray)]
+            sizes = [np.abs(array).max() for array in loaded if array.size and array.dtype.kind == "f"]
             if not isinstance(error, OutOfRange) and all(1e-15 < size < 1e15 for size in sizes):
                 raise
             raise BadInput(
@@ -393,12 +412,22 @@ class ZeroShotClassifier(_ScikitLearn):
 
     def _check_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
+        X = _loaded(X)
         try:
             rows: np.ndarray = validate_data(self, X, dtype=list(self._dtypes), reset=False, ensure_all_finite=False)
         except ValueError as error:  # scikit-learn's own sentence
             raise BadInput(str(error)) from error
         check_finite(rows, "X")
         return rows
+
+    def _check_width(self, X: DiskRows) -> DiskRows:
+        check_is_fitted(self)
+        if X.shape[1] != self.n_features_in_:  # in scikit-learn's words
+            raise BadInput(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
+                "as input."
+            )
+        return X
 
     def _require_calibration(self) -> None:
         if not hasattr(self, "calibration_"):
@@ -419,22 +448,19 @@ class ZeroShotClassifier(_ScikitLearn):
         confidence: np.ndarray = self.calibration_.confidence(self, X, scores, seen)
         return confidence
 
-    def _score_blocks(
-        self, X: Any, classes: Candidates
-    ) -> tuple[np.ndarray, np.ndarray, Iterator[tuple[slice, np.ndarray]]]:
-        X = self._check_rows(X)
+    def _score_blocks(self, X: Any, classes: Candidates) -> tuple[Any, np.ndarray, Iterator[tuple[slice, np.ndarray]]]:
+        X = self._check_width(X) if isinstance(X, DiskRows) else self._check_rows(X)
         labels, A, seen = self._candidates(classes)
         with self._numbers_in_range(A):
             E = self._embed_classes(scale(self.attribute_scaling, self.attribute_scaler_, A))
         step = max(64, BLOCK_BYTES // (X.itemsize * (X.shape[1] + len(labels))))
 
         def blocks() -> Iterator[tuple[slice, np.ndarray]]:
-            for start in range(0, len(X), step):
-                rows = slice(start, start + step)
-                with self._numbers_in_range(X[rows], A):
-                    scores = self._scores(self._scale_features(X[rows]), E, seen)
+            for part, rows in blocks_of(X, step):
+                with self._numbers_in_range(rows, A):
+                    scores = self._scores(self._scale_features(rows), E, seen)
                     require_finite(scores.astype(X.dtype, copy=False))  # as `decision_function` tells them
-                yield rows, scores
+                yield part, scores
 
         return X, labels, blocks()
 
@@ -518,3 +544,8 @@ class TransductiveClassifier(ZeroShotClassifier):
         self, X: np.ndarray, y: np.ndarray, S: np.ndarray, pool: np.ndarray, U: np.ndarray
     ) -> None:
         raise NotImplementedError
+
+
+def _loaded(X: Any) -> Any:
+    """Rows on the disk as an array, which refuses to be larger than was allowed; anything else as it is."""
+    return np.asarray(X) if isinstance(X, DiskRows) else X

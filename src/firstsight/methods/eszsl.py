@@ -9,12 +9,12 @@ import numpy as np
 from scipy.linalg import solve
 from sklearn.utils._param_validation import Interval
 
-from firstsight.methods.base import ZeroShotClassifier
-from firstsight.methods.parts.moments import class_sums, gram, mean_eigenvalue
+from firstsight.methods.parts.moment_classifier import MomentClassifier
+from firstsight.methods.parts.moments import gram, mean_eigenvalue
 from firstsight.methods.parts.scaling import Scaling
 
 
-class ESZSL(ZeroShotClassifier):
+class ESZSL(MomentClassifier):
     """Learns one matrix V that says how well a feature vector and a class description go together.
 
     The score of a class is bilinear, xᵀVa_c, and is fitted by least squares to 1 for the class of a row and to 0 for
@@ -72,6 +72,7 @@ class ESZSL(ZeroShotClassifier):
     """
 
     space = "latent"
+    needs = frozenset({"gram"})
     reference = "Romera-Paredes and Torr, An Embarrassingly Simple Approach to Zero-Shot Learning, ICML 2015"
     grid: ClassVar[dict[str, list[Any]]] = {
         "feature_penalty": [0.1, 0.288, 1.0],
@@ -96,11 +97,11 @@ class ESZSL(ZeroShotClassifier):
         self.feature_scaling = feature_scaling
         self.attribute_scaling = attribute_scaling
 
-    def _fit(self, X, y, S):
-        left = _ridge(gram(X), self.feature_penalty)  # (d, d)
+    def _solve(self, moments, S):
+        left = _ridge(moments.gram, self.feature_penalty)  # (d, d)
         right = _ridge(gram(S), self.attribute_penalty)  # (a, a)
-        half = solve(left, class_sums(X, y, len(S)).T @ S, assume_a="pos")  # (d, a)
-        self.weights_ = solve(right, half.T, assume_a="pos").T.astype(X.dtype)  # (d, a)
+        half = solve(left, moments.sums.T @ S, assume_a="pos")  # (d, a)
+        self.weights_ = solve(right, half.T, assume_a="pos").T.astype(moments.dtype)  # (d, a)
 
     def _embed_classes(self, A):
         return A @ self.weights_.T  # (k, d): one linear classifier per class

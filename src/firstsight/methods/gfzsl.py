@@ -9,12 +9,11 @@ import numpy as np
 from scipy.linalg import solve
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from firstsight.methods.base import ZeroShotClassifier
-from firstsight.methods.parts.moments import class_sums
+from firstsight.methods.parts.moment_classifier import MomentClassifier
 from firstsight.methods.parts.scaling import Scaling
 
 
-class GFZSL(ZeroShotClassifier):
+class GFZSL(MomentClassifier):
     """Learns how the mean and the variances of a class among the features follow from its description.
 
     Every class is a Gaussian with a diagonal covariance. Those of the seen classes are estimated from their rows;
@@ -81,6 +80,7 @@ class GFZSL(ZeroShotClassifier):
     """
 
     space = "latent"
+    needs = frozenset({"scatter"})
     reference = "Verma and Rai, A Simple Exponential Family Framework for Zero-Shot Learning, ECML PKDD 2017"
     grid: ClassVar[dict[str, list[Any]]] = {
         "mean_penalty": [0.1, 0.3, 1.0],
@@ -108,11 +108,9 @@ class GFZSL(ZeroShotClassifier):
         self.feature_scaling = feature_scaling
         self.attribute_scaling = attribute_scaling
 
-    def _fit(self, X, y, S):
-        counts = np.bincount(y)[:, None]
-        means = class_sums(X, y, len(S)) / counts  # (k, d)
-        deviations = class_sums((X - means.astype(X.dtype)[y]) ** 2, y, len(S))  # (k, d)
-        within = deviations.sum(axis=0) / len(X)  # (d,)
+    def _solve(self, moments, S):
+        counts, means, deviations = moments.counts[:, None], moments.means, moments.scatter  # (k, 1), (k, d), (k, d)
+        within = deviations.sum(axis=0) / counts.sum()  # (d,)
         within += 1e-6 * within.mean() + 1e-12  # a feature that never varies must not decide everything
         self.seen_descriptions_, self.means_ = S, means
         self.log_variances_ = np.log((deviations + within) / (counts + 1))

@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from firstsight.methods.base import ZeroShotClassifier
-from firstsight.methods.parts.moments import class_sums, gram, mean_eigenvalue
+from firstsight.methods.parts.moment_classifier import MomentClassifier
+from firstsight.methods.parts.moments import mean_eigenvalue
 from firstsight.methods.parts.scaling import Scaling, scale
 
 
-class SAE(ZeroShotClassifier):
+class SAE(MomentClassifier):
     """Learns one matrix W that maps features to descriptions and, transposed, descriptions back to features.
 
     An encoder W should send every row to the description of its class; its transpose, used as a decoder, should
@@ -72,6 +72,7 @@ class SAE(ZeroShotClassifier):
     """
 
     space = "latent"
+    needs = frozenset({"gram"})
     reference = "Kodirov et al., Semantic Autoencoder for Zero-Shot Learning, CVPR 2017"
     grid: ClassVar[dict[str, list[Any]]] = {
         "direction": ["visual", "semantic"],
@@ -96,12 +97,11 @@ class SAE(ZeroShotClassifier):
         self.feature_scaling = feature_scaling
         self.attribute_scaling = attribute_scaling
 
-    def _fit(self, X, y, S):
-        counts = np.bincount(y)
-        left, right = (S.T * counts) @ S, gram(X)  # S_yᵀS_y (a, a), XᵀX (d, d)
+    def _solve(self, moments, S):
+        left, right = (S.T * moments.counts) @ S, moments.gram  # S_yᵀS_y (a, a), XᵀX (d, d)
         weight = self.encoding_weight * mean_eigenvalue(left) / mean_eigenvalue(right)  # λ
-        target = (1 + weight) * (S.T @ class_sums(X, y, len(S)))  # (a, d)
-        self.weights_ = _solve_symmetric_sylvester(left, weight * right, target).astype(X.dtype)
+        target = (1 + weight) * (S.T @ moments.sums)  # (a, d)
+        self.weights_ = _solve_symmetric_sylvester(left, weight * right, target).astype(moments.dtype)
 
     def _embed_classes(self, A):
         return _unit(A if self.direction == "semantic" else A @ self.weights_)

@@ -3,6 +3,9 @@
 `samples` has one row per sample. Column `class` is its class; `split`, if there, is train, test_seen,
 test_unseen or empty (not used); `sample`, if there, is its name; every other column is a feature.
 
+Features may also be in a file `features.npy` beside `samples`, one row per row of it, where they stay (`DiskRows`);
+other columns of `samples` are then passed over.
+
 `classes` has one row per class. Column `class`, or else the first one, is its name; every other column is
 part of its description. When `samples` has no `split`, a column `unseen` (true/false) must mark the classes
 to be tested as unseen; then a fifth of the rows of every other class, drawn once and for all, is `test_seen`.
@@ -20,6 +23,7 @@ from firstsight.data.holding_out import hold_out
 from firstsight.data.rules.arrays import PARTS
 from firstsight.data.table_files import SUFFIXES, numbers, read_table, texts
 from firstsight.data.unchecked import UncheckedDataset
+from firstsight.disk_rows import DiskRows
 from firstsight.errors import BadInput, UnknownName
 
 if TYPE_CHECKING:
@@ -87,10 +91,20 @@ def read_pair(samples: str | Path, classes: str | Path) -> UncheckedDataset:
         description_matrix=np.vstack([attributes, np.full((len(undescribed), attributes.shape[1]), np.nan, "f4")]),
         parts=parts,
         labels=labels,
-        features=numbers(samples, table),
+        features=_features(samples, table),
         attribute_names=tuple(map(str, described.columns)),
         sample_names=sample_names,
     )
+
+
+def _features(samples: Path, table: pd.DataFrame) -> np.ndarray | DiskRows:
+    beside = samples.with_name("features.npy")
+    if not beside.exists():
+        return numbers(samples, table)
+    rows = DiskRows(beside)
+    if len(rows) != len(table):
+        raise BadInput(f"{beside} has {len(rows)} rows and {samples} {len(table)}; give one row for each sample.")
+    return rows
 
 
 def _named_parts(split: list[str]) -> dict[str, np.ndarray]:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
+from firstsight.disk_rows import DiskRows
 from firstsight.errors import BadInput
 
 PARTS = ("train", "test_seen", "test_unseen")
 _BLOCK = 1 << 22  # bytes of features looked at in one go
 
 
-def as_float32(what: str, array: object) -> np.ndarray:
-    """A C-contiguous float32 matrix; the same memory when it already is one."""
+def as_float32(what: str, array: object) -> Any:
+    """A C-contiguous float32 matrix, the same memory when it already is one; rows on the disk stay there."""
+    if isinstance(array, DiskRows):
+        return array
     values = np.asarray(array)
     if values.ndim != 2 or values.dtype.kind not in "fiub":
         raise BadInput(
@@ -44,8 +48,10 @@ def as_integers(what: str, array: object) -> np.ndarray:
     return values.astype(np.int64, copy=False)
 
 
-def frozen(array: np.ndarray) -> np.ndarray:
+def frozen(array: Any) -> Any:
     """A read-only view; the caller's own array stays as writable as it was."""
+    if isinstance(array, DiskRows):  # which nobody can write to
+        return array
     view = array.view()
     view.flags.writeable = False
     return view

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.sparse import csr_array
 
@@ -35,3 +37,81 @@ def class_sums(X: np.ndarray, y: np.ndarray, n_classes: int) -> np.ndarray:
         block, codes = X[start : start + BLOCK].astype(np.float64), y[start : start + BLOCK]
         total += csr_array((np.ones(len(codes)), (codes, np.arange(len(codes)))), (n_classes, len(codes))) @ block
     return total
+
+
+def class_scatter(X: np.ndarray, y: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """The sum of (x − μ_c)² over the rows of each class, (k, d) in float64."""
+    return class_sums((X - means.astype(X.dtype)[y]) ** 2, y, len(means))
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What a closed form may know of n rows of k classes; of `gram` and `scatter`, what it has asked for."""
+
+    counts: np.ndarray  # (k,)
+    sums: np.ndarray  # (k, d)
+    gram: np.ndarray | None  # (d, d): XᵀX
+    scatter: np.ndarray | None  # (k, d): the squares about the mean of the class
+    dtype: np.dtype  # of the rows
+
+    @property
+    def means(self) -> np.ndarray:
+        return self.sums / self.counts[:, None]
+
+
+def moments_in_memory(X: np.ndarray, y: np.ndarray, n_classes: int, needs: frozenset[str]) -> Moments:
+    """The moments of rows in memory."""
+    counts, sums = np.bincount(y, minlength=n_classes), class_sums(X, y, n_classes)
+    scatter = class_scatter(X, y, sums / counts[:, None]) if "scatter" in needs else None
+    return Moments(counts, sums, gram(X) if "gram" in needs else None, scatter, X.dtype)
+
+
+class GatheredMoments:
+    """The moments of rows that come in blocks, in any order, each seen once.
+
+    Sums are of x − near, with `near` the mean of the first block: so that squares lose no digits to a large mean.
+    """
+
+    def __init__(self, n_classes: int, needs: frozenset[str]):
+        self.n_classes, self.needs = n_classes, needs
+        self.counts = np.zeros(n_classes, dtype=np.int64)
+        self.near = np.empty(0)
+
+    def add(self, X: np.ndarray, y: np.ndarray) -> None:
+        """Take in rows and their codes."""
+        if not len(self.near):
+            d = X.shape[1]
+            self.near, self.dtype = X.mean(axis=0, dtype=np.float64), X.dtype
+            self.sums, self.squares = np.zeros((self.n_classes, d)), np.zeros((self.n_classes, d))
+            self.gram = np.zeros((d, d)) if "gram" in self.needs else None
+        self.counts += np.bincount(y, minlength=self.n_classes)
+        for start in range(0, len(X), BLOCK):
+            rows, codes = X[start : start + BLOCK] - self.near, y[start : start + BLOCK]
+            of_class = csr_array((np.ones(len(codes)), (codes, np.arange(len(codes)))), (self.n_classes, len(codes)))
+            self.sums += of_class @ rows
+            if self.gram is not None:
+                self.gram += rows.T @ rows
+            if "scatter" in self.needs or self.gram is None:
+                rows *= rows
+                self.squares += of_class @ rows
+
+    def spread(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation of each feature over all rows."""
+        n = self.counts.sum()
+        offset = self.sums.sum(axis=0) / n
+        squares = np.diag(self.gram) if self.gram is not None else self.squares.sum(axis=0)
+        return self.near + offset, np.sqrt(np.maximum(squares / n - offset**2, 0))
+
+    def moments(self, offset: np.ndarray | float, spread: np.ndarray | float) -> Moments:
+        """Of (x − offset)/spread, for the classes that have rows."""
+        there = self.counts > 0
+        counts, sums = self.counts[there], self.sums[there]
+        shift = self.near - offset  # from x − near to x − offset
+        gram = self.gram
+        if gram is not None:
+            total = np.outer(sums.sum(axis=0), shift)
+            gram = (gram + total + total.T + counts.sum() * np.outer(shift, shift)) / np.outer(spread, spread)
+        scatter = None
+        if "scatter" in self.needs:
+            scatter = np.maximum(self.squares[there] - sums**2 / counts[:, None], 0) / np.square(spread)
+        return Moments(counts, (sums + counts[:, None] * shift) / spread, gram, scatter, self.dtype)

@@ -1,0 +1,193 @@
+"""Rows of features that stay on the disk: a .npy file, read block by block, the next one while one is in use.
+
+.npy, because it is one header and then the numbers, row after row: any block of rows is one read at a known place, any
+program writes it, and what must not be executed cannot be in it. Zarr and Parquet pack blocks, which features hardly
+repay, and cost a library more and a copy per block.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from firstsight.errors import BadInput, UnreadableFile
+
+MEMORY = 2**30  # bytes that reading and computing may take beside the model
+LARGEST_BLOCK = 8192  # rows: enough for a matrix product
+_AT_ONCE = 12  # blocks in memory at the worst: read ahead, in float32, in float64, scaled, its products
+_GAP = 4  # rows that are rather read and dropped than jumped over
+
+
+class DiskRows:
+    """Rows (n, d) of a .npy file as float32; a slice or a list of row numbers is an array, the whole never is.
+
+    `memory` bounds what working with them takes, in bytes. Methods that read block by block take them in the place of
+    an array; others load them, if they fit into `memory`.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "x.npy"
+    >>> np.save(path, np.arange(8, dtype=np.float32).reshape(4, 2))
+    >>> rows = DiskRows(path)
+    >>> rows.shape, rows[1:2], len(rows.take([0, 3]))
+    ((4, 2), array([[2., 3.]], dtype=float32), 2)
+    """
+
+    dtype = np.dtype(np.float32)
+    ndim = 2
+
+    def __init__(self, path: str | Path, *, memory: int = MEMORY):
+        if memory < 2**20:
+            raise BadInput(f"`memory` must be at least 2**20 bytes, but is {memory}.")
+        self.path, self.memory = Path(path), memory
+        self._offset, self._stored, self._whole = _header(self.path)
+        self._numbers: np.ndarray | None = None
+
+    def take(self, numbers: Any) -> DiskRows:
+        """Some of the rows, in this order; nothing is read yet."""
+        chosen = np.asarray(numbers, dtype=np.int64)
+        some = DiskRows.__new__(DiskRows)
+        some.__dict__.update(vars(self))
+        some._numbers = chosen if self._numbers is None else self._numbers[chosen]
+        return some
+
+    def __len__(self) -> int:
+        return self._whole[0] if self._numbers is None else len(self._numbers)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self), self._whole[1]
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Of all rows, were they in memory."""
+        return len(self) * self.shape[1] * self.itemsize
+
+    @property
+    def is_whole_file(self) -> bool:
+        """Whether these are the rows of the file, all of them in its order."""
+        return self._numbers is None
+
+    def __repr__(self) -> str:
+        return f"DiskRows({str(self.path)!r}: {len(self)} × {self.shape[1]})"
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        with self._open() as file:
+            return self._read(file, key)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """All rows in memory, for whoever cannot do without; refused where they do not fit."""
+        if self.nbytes > self.memory:
+            raise BadInput(
+                f"{len(self)} rows of {self.path} take {self.nbytes / 2**30:.1f} GiB and must be in memory at once "
+                f"here, where {self.memory / 2**30:.1f} GiB are allowed; use a method that reads blocks (`firstsight "
+                "methods` tells), allow more `memory`, or give fewer rows."
+            )
+        found = self[:]
+        return found if dtype is None else found.astype(dtype, copy=False)
+
+    @property
+    def block(self) -> int:
+        """Rows read at once."""
+        return max(1, min(LARGEST_BLOCK, self.memory // (_AT_ONCE * max(1, self.shape[1]) * self.itemsize)))
+
+    def blocks(self, step: int | None = None) -> Iterator[tuple[slice, np.ndarray]]:
+        """All rows, one block after the other, the next being read meanwhile; NaN and infinity are refused."""
+        step = min(step or self.block, self.block)
+        parts = [slice(start, min(start + step, len(self))) for start in range(0, len(self), step)]
+        with self._open() as file, ThreadPoolExecutor(1, "read ahead") as reader:
+            ahead: Future[np.ndarray] | None = reader.submit(self._read, file, parts[0]) if parts else None
+            for part, following in zip(parts, [*parts[1:], None], strict=True):
+                assert ahead is not None
+                rows = ahead.result()
+                ahead = None if following is None else reader.submit(self._read, file, following)
+                self._refuse_infinite(part, rows)
+                yield part, rows
+
+    def _refuse_infinite(self, part: slice, rows: np.ndarray) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(rows.sum()) or (good := np.isfinite(rows).all(axis=1)).all():
+                return
+        number = part.start + int((~good).argmax())
+        number = number if self._numbers is None else int(self._numbers[number])
+        raise BadInput(
+            f"{self.path} contains NaN or infinite values in row {number}; expected finite numbers: fill these in or "
+            "drop the row."
+        )
+
+    def _open(self) -> FileIO:
+        try:
+            return open(self.path, "rb", buffering=0)
+        except OSError as error:
+            raise UnreadableFile(f"{self.path} cannot be read ({error.strerror}); is it still there?") from None
+
+    def _read(self, file: FileIO, key: Any) -> np.ndarray:
+        if self._numbers is None and isinstance(key, slice):
+            start, stop, stride = key.indices(len(self))
+            found = self._run(file, start, max(start, stop)) if stride > 0 else self._run(file, 0, 0)
+            return found if stride == 1 else np.ascontiguousarray(found[::stride])
+        numbers = np.arange(len(self))[key] if self._numbers is None else self._numbers[key]
+        return self._gather(file, np.atleast_1d(numbers))
+
+    def _gather(self, file: FileIO, numbers: np.ndarray) -> np.ndarray:
+        """Rows in any order: neighbours are read together."""
+        out = np.empty((len(numbers), self.shape[1]), dtype=self.dtype)
+        order = np.argsort(numbers, kind="stable")
+        ordered = numbers[order]
+        for run in np.split(np.arange(len(ordered)), np.flatnonzero(np.diff(ordered) > _GAP) + 1):
+            if len(run):
+                first = ordered[run[0]]
+                out[order[run]] = self._run(file, int(first), int(ordered[run[-1]]) + 1)[ordered[run] - first]
+        return out
+
+    def _run(self, file: FileIO, first: int, last: int) -> np.ndarray:
+        rows = np.empty((last - first, self._whole[1]), dtype=self._stored)
+        into, done = rows.view(np.uint8).reshape(-1), 0
+        file.seek(self._offset + first * self._whole[1] * self._stored.itemsize)
+        while done < len(into):
+            count = file.readinto(into[done:].data)
+            if not count:
+                raise UnreadableFile(f"{self.path} has become shorter while it was read; write it again.")
+            done += count
+        return rows.astype(self.dtype, copy=False)
+
+
+def blocks_of(X: Any, step: int) -> Iterator[tuple[slice, np.ndarray]]:
+    """Blocks of at most `step` rows of an array or of rows on the disk."""
+    if isinstance(X, DiskRows):
+        yield from X.blocks(step)
+        return
+    for start in range(0, len(X), step):
+        part = slice(start, min(start + step, len(X)))
+        yield part, X[part]
+
+
+def _header(path: Path) -> tuple[int, np.dtype[Any], tuple[int, int]]:
+    """Where the numbers begin, their type, and the shape; nothing is believed that the file cannot hold."""
+    try:
+        with path.open("rb") as file:
+            version = np.lib.format.read_magic(file)
+            read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
+            shape, fortran, dtype = read(file)
+            offset = file.tell()
+    except OSError as error:
+        raise UnreadableFile(f"{path} cannot be read ({error.strerror}); check the path.") from None
+    except (ValueError, KeyError, SyntaxError):
+        raise UnreadableFile(f"{path} is not a .npy file; write one with `firstsight embed` or numpy.save.") from None
+    if len(shape) != 2 or dtype.kind != "f" or fortran:
+        raise BadInput(
+            f"{path} must hold a matrix of floating-point numbers, row after row, but holds shape {shape}, type {dtype}"
+            f"{', column after column' if fortran else ''}; save it so (numpy.ascontiguousarray)."
+        )
+    if os.path.getsize(path) < offset + shape[0] * shape[1] * dtype.itemsize:
+        raise UnreadableFile(f"{path} is shorter than its header claims ({shape[0]} rows); write it again.")
+    return offset, dtype, (shape[0], shape[1])

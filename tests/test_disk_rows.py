@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import firstsight
+from firstsight.disk_rows import DiskRows, blocks_of
+from firstsight.errors import BadInput, UnreadableFile
+from firstsight.evaluation import fit_on
+from firstsight.methods import ESZSL, GFZSL, SAE, all_methods
+
+LITTLE = 2**20  # the least that may be allowed: of wide rows, a few dozen at once
+
+
+@pytest.fixture
+def wide(tmp_path):
+    """Rows of which some 20 fit into the least memory, as an array and as a file of them."""
+    X = np.random.default_rng(0).normal(size=(101, 1000)).astype(np.float32)
+    np.save(tmp_path / "x.npy", X)
+    return X, DiskRows(tmp_path / "x.npy", memory=LITTLE)
+
+
+@pytest.fixture
+def on_disk(small, tmp_path):
+    """The small data set with its features in a file."""
+    np.save(tmp_path / "features.npy", small.features)
+    return replace(small, features=DiskRows(tmp_path / "features.npy"))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [slice(None), slice(3, 9), slice(90, 500), slice(0, 0), slice(1, 60, 7), [5, 3, 3, 100], np.arange(0, 101, 9)],
+)
+def test_rows_of_a_file_are_those_of_the_array(wide, key):
+    X, rows = wide
+    assert np.array_equal(rows[key], X[key])
+    some = np.array([100, 7, 7, 50, 0, 99, 98])
+    assert np.array_equal(rows.take(some)[1:5], X[some][1:5])
+    assert np.array_equal(rows.take(some).take([6, 0])[:], X[some][[6, 0]])
+
+
+def test_blocks_are_no_larger_than_memory_allows_and_hold_every_row_once(wide):
+    X, rows = wide
+    assert 1 < rows.block < 30
+    for one, there in ((rows, X), (rows.take(np.arange(100, -1, -2)), X[::-2])):
+        found = list(one.blocks())
+        assert max(len(block) for _, block in found) == rows.block
+        assert np.array_equal(np.concatenate([block for _, block in found]), there)
+        assert all(np.array_equal(there[part], block) for part, block in found)
+    assert [len(block) for _, block in blocks_of(X, 60)] == [60, 41]
+
+
+@pytest.mark.parametrize("kind", ["f2", "f8", ">f4"])
+def test_other_kinds_of_floating_point_numbers_are_read_as_float32(tmp_path, kind):
+    X = np.arange(6, dtype=kind).reshape(3, 2)
+    np.save(tmp_path / "x.npy", X)
+    found = DiskRows(tmp_path / "x.npy")[1:]
+    assert found.dtype == np.float32
+    assert np.array_equal(found, X[1:])
+
+
+@pytest.mark.parametrize(
+    ("array", "said"),
+    [
+        (np.zeros(3, "f4"), "must hold a matrix"),
+        (np.zeros((2, 2), int), "type int64"),
+        (np.asfortranarray(np.zeros((2, 3), "f4")), "column after column"),
+    ],
+)
+def test_what_is_no_matrix_of_rows_is_refused(tmp_path, array, said):
+    np.save(tmp_path / "x.npy", array)
+    with pytest.raises(BadInput, match=said):
+        DiskRows(tmp_path / "x.npy")
+
+
+def test_a_file_that_is_missing_foreign_cut_off_or_not_finite_is_one_sentence(tmp_path):
+    path = tmp_path / "x.npy"
+    with pytest.raises(UnreadableFile, match="No such file"):
+        DiskRows(path)
+    path.write_text("class,split\n")
+    with pytest.raises(UnreadableFile, match=r"is not a \.npy file"):
+        DiskRows(path)
+    X = np.zeros((5, 4), "f4")
+    X[3, 1] = np.inf
+    np.save(path, X)
+    rows = DiskRows(path)
+    for one, number in ((rows, 3), (rows.take([4, 3, 2]), 3)):
+        with pytest.raises(BadInput, match=f"infinite values in row {number};"):
+            list(one.blocks())
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(UnreadableFile, match="shorter than its header claims"):
+        DiskRows(path)
+    with pytest.raises(UnreadableFile, match="has become shorter"):
+        rows[:]
+
+
+@pytest.mark.parametrize("scaling", [None, "unit", "standard"])
+@pytest.mark.parametrize("method", [ESZSL, SAE, GFZSL])
+def test_a_fit_from_the_disk_or_in_parts_is_the_fit_in_memory(small, on_disk, method, scaling):
+    shifted = small.features + np.float32(30)  # far from zero, where sums of squares lose digits
+    shifted[:, 3] = 7.0  # and a column that never changes
+    np.save(on_disk.features.path, shifted)
+    in_memory, on_disk = replace(small, features=shifted), replace(small, features=DiskRows(on_disk.features.path))
+    model = fit_on(method(feature_scaling=scaling), in_memory)
+    read = fit_on(method(feature_scaling=scaling), on_disk)
+    parts = method(feature_scaling=scaling)
+    X, y = in_memory.part("train")
+    for rows in np.array_split(np.random.default_rng(0).permutation(len(X)), 5):
+        parts.partial_fit(X[rows], y[rows], small.descriptions)
+    test, _ = in_memory.part("test_unseen")
+    wanted = model.decision_function(test)
+    for other in (read, parts):
+        found = other.decision_function(test)
+        assert np.abs(found - wanted).max() < 2e-4 * np.ptp(wanted)
+        assert np.array_equal(other.predict(test), model.predict(test))
+        assert sorted(other.seen_classes_) == sorted(model.seen_classes_)
+    assert np.array_equal(read.predict(DiskRows(on_disk.features.path)), read.predict(shifted))
+
+
+def test_evaluate_tune_and_benchmark_take_features_on_the_disk_as_those_in_memory(small, on_disk, in_process, tmp_path):
+    for method in ("eszsl", "sae", "conse"):  # the last reads all rows at once: they fit
+        here = firstsight.evaluate(all_methods()[method](), small)
+        there = firstsight.evaluate(all_methods()[method](), on_disk)
+        assert (there.t1, there.h) == (here.t1, here.h)
+    grid = {"feature_penalty": [1.0, 300.0]}
+    choices = [firstsight.tune("eszsl", d, grid=grid, folds=2, processes=1, progress=False) for d in (small, on_disk)]
+    assert choices[0].table.equals(choices[1].table)
+    tables = [firstsight.benchmark("eszsl", d, processes=1, progress=False) for d in (small, on_disk)]
+    assert tables[0].drop(columns="seconds").equals(tables[1].drop(columns="seconds"))
+    assert on_disk.features.path.exists()
+    assert on_disk.features_hash == small.features_hash
+
+
+def test_a_method_that_needs_all_rows_refuses_those_that_memory_does_not_hold(tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((300, 1000), "f4"))
+    rows = DiskRows(tmp_path / "x.npy", memory=LITTLE)
+    said = r"300 rows of .*x\.npy take 0\.0 GiB and must be in memory at once here"
+    with pytest.raises(BadInput, match=said):
+        all_methods()["sync"]().fit(rows, np.arange(300) % 3, np.eye(3))
+
+
+def test_features_beside_a_table_of_samples_are_read_from_the_disk(small, tmp_path):
+    names = small.names_of(np.arange(len(small.labels)))
+    part = np.full(len(names), "", dtype="U11")
+    for which in ("train", "test_seen", "test_unseen"):
+        part[getattr(small, which)] = which
+    lines = [f"{name},{where}" for name, where in zip(names, part, strict=True)]
+    (tmp_path / "samples.csv").write_text("\n".join(["class,split", *lines]) + "\n")
+    small.descriptions.to_csv(tmp_path / "classes.csv")
+    np.save(tmp_path / "features.npy", small.features)
+    data = firstsight.load_dataset(tmp_path)
+    assert isinstance(data.features, DiskRows)
+    assert firstsight.evaluate(ESZSL(), data).h == firstsight.evaluate(ESZSL(), small).h
+    np.save(tmp_path / "features.npy", small.features[1:])
+    with pytest.raises(BadInput, match=re.escape("features.npy has 287 rows and")):
+        firstsight.load_dataset(tmp_path)
+
+
+def test_the_first_part_must_tell_the_classes_and_later_ones_bring_no_others(small):
+    X, y = small.part("train")
+    with pytest.raises(BadInput, match="must be told every class that will have rows"):
+        ESZSL().partial_fit(X, y)
+    model = ESZSL().partial_fit(X[:40], y[:40], small.descriptions)
+    before = model.weights_
+    with pytest.raises(BadInput, match="contains class 'stranger'"):
+        model.partial_fit(X[:1], ["stranger"])
+    assert model.weights_ is before
+    model.partial_fit(X[40:], y[40:])
+    whole = ESZSL().fit(X, y, small.descriptions)
+    assert np.allclose(model.weights_, whole.weights_, rtol=1e-3, atol=1e-6)
