@@ -142,6 +142,17 @@ def test_a_method_that_needs_all_rows_refuses_those_that_memory_does_not_hold(tm
         all_methods()["sync"]().fit(rows, np.arange(300) % 3, np.eye(3))
 
 
+def test_the_environment_may_allow_another_amount_of_memory(wide, monkeypatch):
+    path = wide[1].path
+    monkeypatch.setenv("FIRSTSIGHT_MEMORY_MIB", "3")
+    assert DiskRows(path).memory == 3 * 2**20
+    monkeypatch.setenv("FIRSTSIGHT_MEMORY_MIB", "much")
+    with pytest.raises(BadInput, match="must be a whole number of MiB, but is 'much'"):
+        DiskRows(path)
+    with pytest.raises(BadInput, match="at least 2"):
+        DiskRows(path, memory=5)
+
+
 def test_features_beside_a_table_of_samples_are_read_from_the_disk(small, tmp_path):
     names = small.names_of(np.arange(len(small.labels)))
     part = np.full(len(names), "", dtype="U11")

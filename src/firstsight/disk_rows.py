@@ -18,7 +18,7 @@ import numpy as np
 
 from firstsight.errors import BadInput, UnreadableFile
 
-MEMORY = 2**30  # bytes that reading and computing may take beside the model
+MEMORY = 2**30  # bytes that reading and computing may take beside the model, where nothing else is said
 LARGEST_BLOCK = 8192  # rows: enough for a matrix product
 _AT_ONCE = 12  # blocks in memory at the worst: read ahead, in float32, in float64, scaled, its products
 _GAP = 4  # rows that are rather read and dropped than jumped over
@@ -27,9 +27,17 @@ _GAP = 4  # rows that are rather read and dropped than jumped over
 class DiskRows:
     """Rows (n, d) of a .npy file as float32; a slice or a list of row numbers is an array, the whole never is.
 
-    `memory` bounds what working with them takes, in bytes. Methods that read block by block take them in the place of
-    an array; others load them, if they fit into `memory`.
+    Methods that read block by block take them in the place of an array; others load them, if they fit into `memory`.
 
+    Parameters
+    ----------
+    path : str or Path
+        A .npy file of a matrix of floating-point numbers.
+    memory : int, optional
+        What working with them may take, in bytes: $FIRSTSIGHT_MEMORY_MIB, or else 1 GiB.
+
+    Examples
+    --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "x.npy"
     >>> np.save(path, np.arange(8, dtype=np.float32).reshape(4, 2))
@@ -41,7 +49,8 @@ class DiskRows:
     dtype = np.dtype(np.float32)
     ndim = 2
 
-    def __init__(self, path: str | Path, *, memory: int = MEMORY):
+    def __init__(self, path: str | Path, *, memory: int | None = None):
+        memory = memory_allowed() if memory is None else memory
         if memory < 2**20:
             raise BadInput(f"`memory` must be at least 2**20 bytes, but is {memory}.")
         self.path, self.memory = Path(path), memory
@@ -90,7 +99,7 @@ class DiskRows:
             raise BadInput(
                 f"{len(self)} rows of {self.path} take {self.nbytes / 2**30:.1f} GiB and must be in memory at once "
                 f"here, where {self.memory / 2**30:.1f} GiB are allowed; use a method that reads blocks (`firstsight "
-                "methods` tells), allow more `memory`, or give fewer rows."
+                "methods` tells), allow more (`memory`, $FIRSTSIGHT_MEMORY_MIB), or give fewer rows."
             )
         found = self[:]
         return found if dtype is None else found.astype(dtype, copy=False)
@@ -159,6 +168,14 @@ class DiskRows:
                 raise UnreadableFile(f"{self.path} has become shorter while it was read; write it again.")
             done += count
         return rows.astype(self.dtype, copy=False)
+
+
+def memory_allowed() -> int:
+    """What the environment allows, in bytes."""
+    said = os.environ.get("FIRSTSIGHT_MEMORY_MIB", "")
+    if said and not said.isdigit():
+        raise BadInput(f"FIRSTSIGHT_MEMORY_MIB must be a whole number of MiB, but is {said!r}.")
+    return int(said) * 2**20 if said else MEMORY
 
 
 def blocks_of(X: Any, step: int) -> Iterator[tuple[slice, np.ndarray]]:

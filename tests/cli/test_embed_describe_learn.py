@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
@@ -16,6 +17,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before huggingface_hub is import
 
 from firstsight.data import load_dataset, read_descriptions, read_features
 from firstsight.data.feature_files import read_feature_file
+from firstsight.disk_rows import DiskRows
 from firstsight.models import PictureCounts, load_saved
 
 # A class is a mix of three colours; its description says how much of each.
@@ -85,6 +87,12 @@ def test_embed_writes_features_names_classes_and_the_backbone(cli, backbone, tmp
     rows, names = read_features(tmp_path / "f.npz")
     np.testing.assert_array_equal(rows, found.features)
     assert list(names) == found.names
+    # As rows that may stay on the disk, in a folder that a table of classes makes a data set.
+    assert cli("embed", tmp_path / "in", "--backbone", backbone, "--out", tmp_path / "data" / "features.npy").code == 0
+    np.testing.assert_array_equal(DiskRows(tmp_path / "data" / "features.npy")[:], found.features)
+    table = pd.read_csv(tmp_path / "data" / "samples.csv")
+    assert table["sample"].tolist() == found.names
+    assert table["class"].tolist() == found.labels
 
 
 def test_a_flat_folder_has_no_labels(cli, backbone, tmp_path):
@@ -117,7 +125,7 @@ def test_embed_that_is_killed_goes_on_where_it_was(processes, backbone, tmp_path
     ("change", "words"),
     [
         (lambda w: w.update({"--backbone": "nobody/nothing"}), ["could not be downloaded", "local folder"]),
-        (lambda w: w.update({"--out": "f.csv"}), ["must end in .npz"]),
+        (lambda w: w.update({"--out": "f.csv"}), ["must end in .npz or .npy"]),
         (lambda w: w.update({"--runtime": "quick"}), ["runtime 'quick'"]),
     ],
 )

@@ -24,7 +24,7 @@ Runtime = Annotated[
 
 def embed(
     folder: Annotated[Path, typer.Argument(help="Pictures, directly or in one sub-folder per class.")],
-    out: Annotated[Path, typer.Option(help="The .npz file to write.")],
+    out: Annotated[Path, typer.Option(help="The .npz file to write; or .npy, and a table beside it (docs/scale.md).")],
     backbone: BackboneOption = DEFAULT_BACKBONE,
     batch_size: BatchSize = 32,
     runtime: Runtime = "auto",

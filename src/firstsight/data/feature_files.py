@@ -12,6 +12,7 @@ from firstsight.data.array_files import read_arrays, read_names, write_arrays
 from firstsight.data.rules.arrays import as_float32
 from firstsight.data.table_files import numbers, read_table, texts
 from firstsight.errors import BadInput, UnreadableFile
+from firstsight.files import write_atomically
 
 if TYPE_CHECKING:
     from firstsight.data.feature_header import Backbone
@@ -35,7 +36,14 @@ class FeatureFile:
 
 
 def write_feature_file(path: str | Path, content: FeatureFile) -> None:
-    """Write an .npz file of plain arrays: features, sample_names, labels, backbone (JSON) and skipped (n, 2)."""
+    """Write an .npz file of plain arrays: features, sample_names, labels, backbone (JSON) and skipped (n, 2).
+
+    A name that ends in .npy gets the features alone, which can then stay on the disk (`DiskRows`); names and classes
+    go to a table beside it: samples.csv beside features.npy, x.csv beside x.npy.
+    """
+    if Path(path).suffix == ".npy":
+        _write_matrix(Path(path), content)
+        return
     arrays = {"features": content.features, "sample_names": np.array(content.names, dtype=np.str_)}
     if content.labels is not None:
         arrays["labels"] = np.array(content.labels, dtype=np.str_)
@@ -44,6 +52,17 @@ def write_feature_file(path: str | Path, content: FeatureFile) -> None:
     if content.skipped:
         arrays["skipped"] = np.array(content.skipped, dtype=np.str_)
     write_arrays(path, arrays)
+
+
+def _write_matrix(path: Path, content: FeatureFile) -> None:
+    import pandas as pd
+
+    table = pd.DataFrame({"sample": content.names})
+    if content.labels is not None:
+        table["class"] = content.labels
+    beside = path.with_name("samples.csv" if path.name == "features.npy" else f"{path.stem}.csv")
+    write_atomically(beside, table.to_csv(index=False, lineterminator="\n"))
+    write_atomically(path, lambda place: np.save(place, content.features))
 
 
 def read_feature_file(path: str | Path) -> FeatureFile:

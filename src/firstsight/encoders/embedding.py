@@ -36,7 +36,8 @@ def embed(
     backbone : str or Path
         A vision model of transformers, by name or as a folder.
     out : str or Path, optional
-        The .npz file to write.
+        The .npz file to write; or an .npy file, for rows that shall stay on the disk (docs/scale.md), with names and
+        classes in a table beside it.
     batch_size : int
         Pictures that the backbone looks at together.
     runtime : {"auto", "torch", "onnx"}
@@ -51,8 +52,8 @@ def embed(
     FeatureFile
         Features, names, labels, and what was skipped.
     """
-    if out is not None and Path(out).suffix != ".npz":
-        raise BadInput(f"The file must end in .npz, but is called {Path(out).name!r}; rename it.")
+    if out is not None and Path(out).suffix not in (".npz", ".npy"):
+        raise BadInput(f"The file must end in .npz or .npy, but is called {Path(out).name!r}; rename it.")
     found = pictures if isinstance(pictures, PictureFolder) else survey_pictures(pictures)
     folder = found.place
     for remark in found.remarks():
