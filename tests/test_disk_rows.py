@@ -5,12 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import firstsight
 from firstsight.disk_rows import DiskRows, blocks_of
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.evaluation import fit_on
-from firstsight.methods import ESZSL, GFZSL, SAE, all_methods
+from firstsight.methods import ESZSL, GFZSL, SAE, DeepEmbedding, all_methods
+from firstsight.methods.parts.disk_tensor import DiskTensor
 
 LITTLE = 2**20  # the least that may be allowed: of wide rows, a few dozen at once
 
@@ -170,10 +172,9 @@ def test_features_beside_a_table_of_samples_are_read_from_the_disk(small, tmp_pa
         firstsight.load_dataset(tmp_path)
 
 
-def test_the_first_part_must_tell_the_classes_and_later_ones_bring_no_others(small):
+def test_the_first_part_tells_the_classes_and_later_ones_bring_no_others(small):
     X, y = small.part("train")
-    with pytest.raises(BadInput, match="must be told every class that will have rows"):
-        ESZSL().partial_fit(X, y)
+    assert list(ESZSL().partial_fit(X, y).classes_) == sorted(set(y))  # an ordinary classifier
     model = ESZSL().partial_fit(X[:40], y[:40], small.descriptions)
     before = model.weights_
     with pytest.raises(BadInput, match="contains class 'stranger'"):
@@ -182,3 +183,41 @@ def test_the_first_part_must_tell_the_classes_and_later_ones_bring_no_others(sma
     model.partial_fit(X[40:], y[40:])
     whole = ESZSL().fit(X, y, small.descriptions)
     assert np.allclose(model.weights_, whole.weights_, rtol=1e-3, atol=1e-6)
+
+
+def test_a_pass_over_shuffled_windows_sees_every_row_once_and_in_another_order_each_time(wide):
+    X, rows = wide
+    tensor = DiskTensor(rows, lambda read: read, batch_size=16)
+    assert tensor.window == 64  # so that the rows make two windows
+    generator = torch.Generator().manual_seed(0)
+    orders = [tensor.shuffled(generator) for _ in range(2)]
+    assert not torch.equal(*orders)
+    for order in (orders[0], tensor.shuffled(generator)):
+        assert sorted(order.tolist()) == list(range(len(X)))
+        assert np.ptp(np.sort(order[:64])) > 90  # a window has rows from all over the file
+    for batch in order.split(16):
+        assert np.array_equal(tensor(batch), X[batch])
+    for block in torch.arange(len(X)).split(30):  # neighbours, as for class means
+        assert np.array_equal(tensor(block), X[block])
+
+
+@pytest.mark.parametrize("scaling", [None, "standard"])
+def test_gradient_steps_from_the_disk_end_as_well_as_those_in_memory(small, tmp_path, quick, scaling):
+    """Not in the same place: windows are another order of the same rows."""
+    features = small.features.copy()
+    np.save(tmp_path / "features.npy", features)
+    on_disk = replace(small, features=DiskRows(tmp_path / "features.npy"))
+    on_disk.features.memory = 2**13  # less than anybody may allow, for windows of 32 rows
+    assert DiskTensor(on_disk.features, lambda read: read, 16).window == 32
+    made = DeepEmbedding(**quick["deep-embedding"], feature_scaling=scaling, random_state=0)
+    here, there = (firstsight.evaluate(made, data) for data in (small, on_disk))
+    losses = [result.models["zsl"].history_[-1]["loss"] for result in (here, there)]
+    assert losses[1] == pytest.approx(losses[0], rel=0.3)
+    assert losses[1] < there.models["zsl"].history_[0]["loss"] / 2
+    assert there.t1 > here.t1 - 0.1
+    again = firstsight.evaluate(made, on_disk)
+    assert again.models["zsl"].history_[-1]["loss"] == losses[1]
+    features[small.train[3], 1] = np.nan
+    np.save(tmp_path / "features.npy", features)
+    with pytest.raises(BadInput, match=f"infinite values in row {small.train[3]};"):
+        made.fit(on_disk.rows(small.train), small.names_of(small.train), small.descriptions)

@@ -93,6 +93,12 @@ class DiskRows:
         with self._open() as file:
             return self._read(file, key)
 
+    def read(self, numbers: np.ndarray) -> np.ndarray:
+        """Some of the rows, with numbers that are not finite refused."""
+        rows = self[numbers]
+        self._refuse_infinite(numbers, rows)
+        return rows
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """All rows in memory, for whoever cannot do without; refused where they do not fit."""
         if self.nbytes > self.memory:
@@ -119,14 +125,14 @@ class DiskRows:
                 assert ahead is not None
                 rows = ahead.result()
                 ahead = None if following is None else reader.submit(self._read, file, following)
-                self._refuse_infinite(part, rows)
+                self._refuse_infinite(np.arange(part.start, part.stop), rows)
                 yield part, rows
 
-    def _refuse_infinite(self, part: slice, rows: np.ndarray) -> None:
+    def _refuse_infinite(self, numbers: np.ndarray, rows: np.ndarray) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             if np.isfinite(rows.sum()) or (good := np.isfinite(rows).all(axis=1)).all():
                 return
-        number = part.start + int((~good).argmax())
+        number = int(numbers[(~good).argmax()])
         number = number if self._numbers is None else int(self._numbers[number])
         raise BadInput(
             f"{self.path} contains NaN or infinite values in row {number}; expected finite numbers: fill these in or "

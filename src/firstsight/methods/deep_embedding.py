@@ -14,11 +14,13 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from firstsight.disk_rows import DiskRows
 from firstsight.errors import FirstsightWarning
 from firstsight.methods.base import RandomState, ZeroShotClassifier
 from firstsight.methods.parts.alternating import AlternatingTraining, factor_to_length, multiplied
 from firstsight.methods.parts.checkpoint import Checkpoint, fingerprint
 from firstsight.methods.parts.class_input import Candidates
+from firstsight.methods.parts.disk_tensor import DiskTensor, fit_scaling_from_disk
 from firstsight.methods.parts.scaling import Scaling, scale
 from firstsight.methods.parts.tensors import as_tensor
 from firstsight.methods.parts.two_branch import TwoBranch
@@ -161,6 +163,7 @@ class DeepEmbedding(ZeroShotClassifier):
     """
 
     space = "latent"
+    reads_blocks = True
     reference = "Zhang et al., Towards Effective Deep Embedding for Zero-Shot Learning, 2018"
     grid: ClassVar[dict[str, list[Any]]] = {
         "separation": [100.0, 300.0, 1000.0],
@@ -243,12 +246,21 @@ class DeepEmbedding(ZeroShotClassifier):
     def _fit(self, X, y, S):
         settings = self._settings(len(X))
         labels, A = torch.from_numpy(y), as_tensor(S)
+        if isinstance(X, DiskRows):
+            self.feature_scaler_ = fit_scaling_from_disk(self.feature_scaling, X)
         with progress(type(self).__name__, settings["iterations"], self.verbose) as show:
             training = self._begin(settings, show, X, y, S)
             if training.round == 1:
-                training.run(multiplied(as_tensor(X), training.factor), labels, A, settings["iterations"])
+                rows = self._source(X, training.factor, settings["batch_size"])
+                training.run(rows, labels, A, settings["iterations"])
                 training.save(force=True)
         self._finish(training, len(S))
+
+    def _source(self, X, factor, batch_size):
+        """What gives the rows of an index tensor, times `factor`."""
+        if not isinstance(X, DiskRows):
+            return multiplied(as_tensor(X), factor)
+        return DiskTensor(X, lambda rows: self._scale_features(rows) * np.float32(factor), batch_size)
 
     def _embed_classes(self, A):
         with torch.no_grad():
@@ -275,7 +287,8 @@ class DeepEmbedding(ZeroShotClassifier):
             owner = fingerprint({**settings, "random_state": self.random_state}, X, y, S, *more)
             checkpoint = Checkpoint(self.checkpoint, owner)
         sizes = (X.shape[1], S.shape[1], len(S))
-        factor = factor_to_length(X, settings["feature_length"])
+        scaled = self._scale_features if isinstance(X, DiskRows) else None  # rows in memory are so already
+        factor = factor_to_length(X, settings["feature_length"], scaled)
         return AlternatingTraining(settings, sizes, self.random_state, checkpoint, show, factor)
 
     def _finish(self, training: AlternatingTraining, n_classes: int) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from firstsight.disk_rows import DiskRows, blocks_of
 from firstsight.methods.parts.checkpoint import Checkpoint, CheckpointHeader
 from firstsight.methods.parts.tensors import make_generator
 from firstsight.methods.parts.two_branch import BLOCK, TwoBranch
@@ -94,10 +95,14 @@ class AlternatingTraining:
         self.history = header.history
 
 
-def factor_to_length(X: np.ndarray, length: float) -> float:
-    """What rows are multiplied by so that the root of their mean squared length is `length`; 1 for 0, or for zeros."""
+def factor_to_length(X: np.ndarray | DiskRows, length: float, scaled: Callable | None = None) -> float:
+    """What rows are multiplied by so that the root of their mean squared length is `length`; 1 for 0, or for zeros.
+
+    `scaled` is what happens to rows before, where it has not yet.
+    """
     # In float64, block by block: squares of large or small float32 numbers have no place in float32.
-    squares = sum(float(np.square(X[i : i + BLOCK], dtype=np.float64).sum()) for i in range(0, len(X), BLOCK))
+    blocks = (scaled(rows) if scaled else rows for _, rows in blocks_of(X, BLOCK))
+    squares = sum(float(np.square(rows, dtype=np.float64).sum()) for rows in blocks)
     return length / math.sqrt(squares / len(X)) if length and squares else 1.0
 
 

@@ -15,17 +15,19 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from firstsight.disk_rows import DiskRows
 from firstsight.errors import BadInput, StaleCheckpoint
 from firstsight.files import require_file, write_atomically
 from firstsight.schemas import Schema, reason
 
 
-def fingerprint(settings: dict[str, Any], *arrays: np.ndarray) -> str:
+def fingerprint(settings: dict[str, Any], *arrays: np.ndarray | DiskRows) -> str:
     """Says which fit a checkpoint belongs to: the same settings and, byte for byte, the same data."""
     digest = hashlib.blake2b(json.dumps(settings, sort_keys=True, default=repr).encode(), digest_size=16)
     for array in arrays:
         digest.update(f"{array.shape}{array.dtype}".encode())
-        digest.update(np.ascontiguousarray(array).data)
+        for _, rows in array.blocks() if isinstance(array, DiskRows) else [(None, np.ascontiguousarray(array))]:
+            digest.update(rows.data)
     return digest.hexdigest()
 
 

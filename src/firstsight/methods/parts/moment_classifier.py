@@ -47,8 +47,21 @@ class MomentClassifier(ZeroShotClassifier):
     ) -> Self:
         """Learn from more rows; after any number of calls the model is that of `fit` on all rows, up to rounding.
 
-        The first call is given the `descriptions` of every class that will ever have rows (or, for an ordinary
-        classifier, `classes`, their names); later ones may leave them out. A saved model does not keep the sums.
+        Parameters
+        ----------
+        X : array (n, d)
+            Features of the rows to add.
+        y : array (n,)
+            Their classes.
+        descriptions : DataFrame indexed by class, or array whose row numbers are the labels
+            Of every class that will ever have rows; of the first call, later ones may leave them out.
+        classes : array, optional
+            In the place of descriptions, for an ordinary classifier: the names; else those in the first `y`.
+
+        Returns
+        -------
+        self
+            A `fit` before is forgotten, and a saved model does not keep the sums.
         """
         with self._all_or_nothing():
             self._validate_params()
@@ -57,7 +70,7 @@ class MomentClassifier(ZeroShotClassifier):
             rows, labels = validate_data(self, X, y, dtype=list(self._dtypes), reset=first, ensure_all_finite=False)
             _check_finite(rows, "X")
             if first:
-                self._begin(descriptions, classes, rows.dtype)
+                self._begin(descriptions, labels if classes is None else classes, rows.dtype)
             codes = self._codes_of(column_or_1d(labels))
             gathered = copy.deepcopy(self._gathered)  # a call that is refused changes nothing
             gathered.add(self._of_unit_length(rows), codes)
@@ -93,11 +106,6 @@ class MomentClassifier(ZeroShotClassifier):
     def _begin(self, descriptions: Any, classes: Any, dtype: Any) -> None:
         for name in ("attribute_names_in_", "calibration_"):  # of a fit before
             self.__dict__.pop(name, None)
-        if descriptions is None and classes is None:
-            raise BadInput(
-                "The first partial_fit must be told every class that will have rows, and was told none; give "
-                "`descriptions` of them (or `classes`, for an ordinary classifier)."
-            )
         self.described_ = descriptions is not None
         if descriptions is None:
             self.classes_ = np.unique(np.asarray(classes))

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, linear, relu_
 
+from firstsight.methods.parts.disk_tensor import shuffled
 from firstsight.methods.parts.tensors import linear as new_layer
 
 VISUAL = ("visual.weight", "visual.bias", "classifier.weight", "classifier.bias")
@@ -89,7 +90,7 @@ class TwoBranch:
         with torch.no_grad():
             targets = self.semantic(A)  # ψ is fixed, so its output is the same for the whole pass
         optimizer, totals = self.optimizers["visual"], torch.zeros(2)
-        for batch in torch.randperm(len(y), generator=generator).split(batch_size):
+        for batch in shuffled(rows, len(y), generator).split(batch_size):
             regression, classification = self.visual_loss(rows(batch), y[batch], targets, absent)
             optimizer.zero_grad()
             (regression + separation * classification).backward()

@@ -1,0 +1,121 @@
+"""Fits on features that are not loaded: rate against the same fit in memory, peak memory, and the bare costs.
+
+    python benchmarks/rows_beyond_memory.py [--rows 2000000] [--features 2048] [--in-memory 100000] [--allowed-gib 1]
+
+A file of simulated features is written to the temporary folder (16 GB by default; `--rows` for less) and removed at the
+end. Every measurement runs in a process of its own, so that its peak memory is its own. Rows per second from the disk
+are compared with those in memory (on the first `--in-memory` rows) and with the bare costs: reading the file, dropped
+from the system's cache before, and the matrix product XᵀX in float64.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+CLASSES, ATTRIBUTES, BLOCK = 100, 85, 8192
+METHODS = {"eszsl": {}, "sae": {}, "gfzsl": {}, "deep-embedding": {"iterations": 1, "preset": "fast"}}
+
+
+def write(path: Path, rows: int, width: int) -> None:
+    """Rows about one centre per class, block by block; row i is of class i mod CLASSES."""
+    random = np.random.default_rng(0)
+    centres = np.abs(random.normal(size=(CLASSES, width))).astype(np.float32)
+    noise = random.normal(size=(BLOCK, width)).astype(np.float32)  # one block of it, shifted: drawing would take hours
+    out = np.lib.format.open_memmap(path, "w+", np.float32, (rows, width))
+    for start in range(0, rows, BLOCK):
+        numbers = np.arange(start, min(start + BLOCK, rows))
+        out[numbers] = centres[numbers % CLASSES] + np.roll(noise, start // BLOCK, axis=1)[: len(numbers)]
+    out.flush()
+
+
+def forget(path: Path) -> None:
+    """Let the system drop the file from its cache, so that it is read from the disk."""
+    with path.open("rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def measure(what: str, path: Path, rows: int, allowed: int) -> None:
+    """Print seconds, rows and the peak of memory of one measurement, as JSON."""
+    from firstsight.disk_rows import DiskRows
+
+    X = DiskRows(path, memory=allowed)
+    kind, _, method = what.partition(" ")
+    if kind == "read":
+        forget(path)
+        began = time.perf_counter()
+        with path.open("rb", buffering=0) as file:
+            into = memoryview(bytearray(2**24))
+            while file.readinto(into):
+                pass
+        seconds, rows = time.perf_counter() - began, len(X)
+    elif kind == "product":
+        block = X[: min(len(X), BLOCK)].astype(np.float64)
+        began = time.perf_counter()
+        total = np.zeros((X.shape[1], X.shape[1]))
+        for _ in range(3):
+            total += block.T @ block
+        seconds, rows = time.perf_counter() - began, 3 * len(block)
+    else:
+        from firstsight.methods import make_estimator
+
+        model = make_estimator(method, METHODS[method], random_state=0)
+        descriptions = np.random.default_rng(1).uniform(size=(CLASSES, ATTRIBUTES))
+        rows = len(X) if kind == "disk" else min(rows, len(X))
+        given = X if kind == "disk" else X[:rows]
+        if kind == "disk":
+            forget(path)
+        began = time.perf_counter()
+        model.fit(given, np.arange(rows) % CLASSES, descriptions)
+        seconds = time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(json.dumps({"seconds": seconds, "rows": rows, "peak_gib": peak}))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--features", type=int, default=2048)
+    parser.add_argument("--in-memory", type=int, default=100_000)
+    parser.add_argument("--allowed-gib", type=float, default=1.0)
+    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--measure", nargs=2, metavar=("WHAT", "FILE"), help=argparse.SUPPRESS)
+    words = parser.parse_args()
+    allowed = int(words.allowed_gib * 2**30)
+    if words.measure:
+        measure(words.measure[0], Path(words.measure[1]), words.in_memory, allowed)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "features.npy"
+        write(path, words.rows, words.features)
+        print(f"{words.rows:,} × {words.features} float32: {path.stat().st_size / 2**30:.1f} GiB", flush=True)
+
+        def run(what: str) -> dict[str, float]:
+            command = [sys.executable, __file__, *sys.argv[1:], "--measure", what, str(path)]
+            found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+            found["rate"] = found["rows"] / found["seconds"]
+            print(
+                f"{what}: {found['rate']:,.0f} rows/s, {found['seconds']:.1f} s, {found['peak_gib']:.2f} GiB",
+                flush=True,
+            )
+            return found
+
+        bare = {what: run(what)["rate"] for what in ("read", "product")}
+        for method in words.methods.split(","):
+            memory, disk = run(f"memory {method}"), run(f"disk {method}")
+            slower = min(bare.values()) if method in ("eszsl", "sae") else bare["read"]
+            print(f"  {method}: {disk['rate'] / memory['rate']:.2f} of the rate in memory", end="")
+            print(f", {disk['rate'] / slower:.2f} of the slower of disk and products", flush=True)
+
+
+if __name__ == "__main__":
+    main()
