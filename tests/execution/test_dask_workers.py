@@ -20,9 +20,9 @@ import pytest
 import firstsight
 from firstsight.errors import BadInput
 from firstsight.execution import dask_workers
-from firstsight.execution.dask_workers import ClusterLost
 from firstsight.execution.entries import Entry
 from firstsight.execution.runner import Runner
+from firstsight.execution.worker import ClusterProblem
 
 pytest.importorskip("distributed")
 
@@ -141,11 +141,11 @@ def test_a_worker_with_another_version_is_refused_at_the_start_and_when_it_joins
     cluster.worker("-c", OLDER)
     about = {"out": tmp_path / "out", "engine": "dask", "scheduler": cluster.address, "progress": False}
     said = rf"The worker at tcp://127.0.0.1:\d+ has firstsight 0.0.1, and this is {firstsight.__version__}; install"
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(ClusterProblem, match=said):
         firstsight.benchmark("eszsl", small, **about)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dask_workers.DaskWorkers, "_refuse_other_versions", lambda self: None)
-        with pytest.raises(BadInput, match=r"has firstsight 0\.0\.1"):
+        with pytest.raises(ClusterProblem, match=r"has firstsight 0\.0\.1"):
             firstsight.benchmark("eszsl", small, **about)
     assert _records(tmp_path / "out") == []
 
@@ -154,7 +154,7 @@ def test_a_scheduler_that_goes_away_is_one_sentence_and_finished_cells_are_kept(
     cluster.worker()
     entries = ["eszsl", "sae", _deep(quick, 5000)]
     about = {"out": tmp_path / "out", "engine": "dask", "scheduler": cluster.address}
-    with pytest.raises(ClusterLost, match=r"The scheduler at tcp://127.0.0.1:\d+ is gone; finished cells are kept"):
+    with pytest.raises(ClusterProblem, match=r"The scheduler at tcp://127.0.0.1:\d+ is gone; finished cells are kept"):
         # The deep one is begun first; the others are waiting behind it on the only worker.
         firstsight.benchmark(entries, small, **about, progress=_after(1, cluster.scheduler.kill, 0.5))
     assert _records(tmp_path / "out") == []
@@ -162,21 +162,25 @@ def test_a_scheduler_that_goes_away_is_one_sentence_and_finished_cells_are_kept(
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("kind", "address", "said"),
     [
-        ("tcp://127.0.0.1:1", "No Dask scheduler answered at tcp://127.0.0.1:1 within 0.3 seconds; check the address"),
-        ("nonsense://a", "'nonsense://a' is no scheduler's address"),
+        (
+            ClusterProblem,
+            "tcp://127.0.0.1:1",
+            "answered at tcp://127.0.0.1:1 within 0.3 seconds; check the address",
+        ),
+        (BadInput, "nonsense://a", "'nonsense://a' is no scheduler's address"),
     ],
 )
-def test_a_scheduler_that_does_not_answer_is_one_sentence(small, monkeypatch, address, said):
+def test_a_scheduler_that_does_not_answer_is_one_sentence(small, monkeypatch, kind, address, said):
     monkeypatch.setattr(dask_workers, "ANSWER_SECONDS", 0.3)
-    with pytest.raises(BadInput, match=re.escape(said)):
+    with pytest.raises(kind, match=re.escape(said)):
         firstsight.benchmark("eszsl", small, engine="dask", scheduler=address, progress=False)
 
 
 def test_a_scheduler_without_workers_is_one_sentence(cluster, small, monkeypatch):
     monkeypatch.setattr(dask_workers, "WORKER_SECONDS", 0.3)
-    with pytest.raises(BadInput, match=r"had no workers within 0.3 seconds; start some: `dask worker tcp://"):
+    with pytest.raises(ClusterProblem, match=r"had no workers within 0.3 seconds; start some: `dask worker tcp://"):
         firstsight.benchmark("eszsl", small, engine="dask", scheduler=cluster.address, progress=False)
 
 

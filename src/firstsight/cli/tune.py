@@ -107,12 +107,11 @@ def tune(
     from firstsight.tuning.trials import forget_trials
 
     _refuse_contradictions(objective, search, trials, out)
+    where = {"engine": engine.value, "scheduler": scheduler, "processes": processes}
     if methods is not None:
         alone = {"--grid": grid, "--set": set, "--preset": preset, "--trials": trials, "--out": out}
-        folder = _folder_for_several(alone, json)
-        _tune_all(data, features, methods, objective, folds, processes, seed, folder)
+        _tune_all(data, features, methods, objective, folds, where, seed, _folder_for_several(alone, json))
         return
-    folds = 3 if folds is None else folds
     entry = _entry(method, read_assignments(set, preset))
     values = read_grid(grid, entry.given)
     dataset = load_dataset(data, features)
@@ -122,9 +121,8 @@ def tune(
     if trials_folder is not None and trials_folder.is_dir():
         _console().print(f"Going on from {trials_folder}.", style="dim")
     choice = run(
-        entry, dataset, objective=objective.value, grid=values, folds=folds, search=search.value, trials=trials,
-        calibrated=calibrated, engine=engine.value, scheduler=scheduler, processes=processes, out=trials_folder,
-        random_state=seed,
+        entry, dataset, objective=objective.value, grid=values, folds=folds or 3, search=search.value,
+        trials=trials, calibrated=calibrated, **where, out=trials_folder, random_state=seed,
         progress=lambda records: _console().print(fit_in_a_line(records)),
     )  # fmt: skip
     show_choice(choice)
@@ -132,7 +130,7 @@ def tune(
         _save_model(choice, out)
     if json is not None and trials_folder is not None:
         choice.save(json)
-        forget_trials(trials_folder, dataset.validation_folds(folds))
+        forget_trials(trials_folder, dataset.validation_folds(choice.folds))
 
 
 def _entry(method: str, fixed: dict[str, Any]) -> Entry:
@@ -181,7 +179,7 @@ def _folder_for_several(others: dict[str, Any], json: Path | None) -> Path:
 
 
 def _tune_all(
-    data: str, features: str | None, methods: str, objective: Setting, folds: int | None, processes: int | None,
+    data: str, features: str | None, methods: str, objective: Setting, folds: int | None, where: dict[str, Any],
     seed: int, folder: Path,
 ) -> None:  # fmt: skip
     from firstsight.data import load_dataset
@@ -192,7 +190,7 @@ def _tune_all(
     words = choose_methods(methods)
     choices = tune_all(
         cheapest_first(words) if methods.strip() == "all" else words, load_dataset(data, features), out=folder,
-        objective=objective.value, folds=folds, processes=processes, random_state=seed,
+        objective=objective.value, folds=folds, **where, random_state=seed,
         progress=lambda records: _console().print(f"{records[0].method}: {fit_in_a_line(records)}"),
     )  # fmt: skip
     for choice in choices:

@@ -14,18 +14,14 @@ from typing import Any, NoReturn
 import numpy as np
 
 from firstsight.data import ZeroShotDataset
-from firstsight.errors import BadInput, FirstsightError
+from firstsight.errors import BadInput
 from firstsight.execution.local_workers import WorkerDied
 from firstsight.execution.shared_data import features_key, identity_of_data, rest_of
-from firstsight.execution.worker import DataNotHere, refuse_other_version, run_cell, version_here
+from firstsight.execution.worker import ClusterProblem, DataNotHere, refuse_other_version, run_cell, version_here
 
 ANSWER_SECONDS = 10  # for the scheduler
 WORKER_SECONDS = 60  # without any worker
 _ATTEMPTS = 3  # to hand the same cell out when what it needs was lost
-
-
-class ClusterLost(FirstsightError):
-    """The cluster went away; what was finished is kept."""
 
 
 class DaskWorkers:
@@ -75,7 +71,7 @@ class DaskWorkers:
         elif self._alone_since is None:
             self._alone_since = time.monotonic()
         elif time.monotonic() - self._alone_since > WORKER_SECONDS:
-            raise ClusterLost(
+            raise ClusterProblem(
                 f"The scheduler at {self._address} has had no workers for {WORKER_SECONDS} seconds; start some and run "
                 "the same command again: it does what is missing."
             )
@@ -125,7 +121,7 @@ class DaskWorkers:
         try:
             self._client.wait_for_workers(1, timeout=WORKER_SECONDS)
         except TimeoutError:
-            raise BadInput(
+            raise ClusterProblem(
                 f"The scheduler at {self._address} had no workers within {WORKER_SECONDS} seconds; start some: "
                 f"`dask worker {self._address} --nthreads 1`."
             ) from None
@@ -133,14 +129,14 @@ class DaskWorkers:
     def _refuse_other_versions(self) -> None:
         for where, there in self._client.run(version_here, on_error="return").items():
             if isinstance(there, BaseException):
-                raise BadInput(
+                raise ClusterProblem(
                     f"The worker at {where} cannot import firstsight ({type(there).__name__}); install "
                     f"firstsight[cluster] {version_here()} there."
                 )
             refuse_other_version(there, where, version_here())
 
     def _gone(self) -> NoReturn:
-        raise ClusterLost(
+        raise ClusterProblem(
             f"The scheduler at {self._address} is gone; finished cells are kept: start it and run the same command "
             "again, which does what is missing."
         ) from None
@@ -158,7 +154,7 @@ def _connected(address: str) -> Any:
     except ValueError as error:
         raise BadInput(f"{address!r} is no scheduler's address ({error}); give one such as tcp://node1:8786.") from None
     except OSError:
-        raise BadInput(
+        raise ClusterProblem(
             f"No Dask scheduler answered at {address} within {ANSWER_SECONDS} seconds; check the address, or start one "
             "with `dask scheduler`."
         ) from None

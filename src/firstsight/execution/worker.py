@@ -11,13 +11,17 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firstsight.errors import BadInput
+from firstsight.errors import FirstsightError
 
 if TYPE_CHECKING:
     from firstsight.data import ZeroShotDataset
 
 _opened: dict[str, ZeroShotDataset] = {}  # by identity: the data set of the cell before, for the next
 _one_at_a_time = threading.Lock()  # thread limits, caught warnings and measured memory are the whole process's
+
+
+class ClusterProblem(FirstsightError):
+    """A cluster does not answer, goes away or is not as it must be; what was finished is kept."""
 
 
 class DataNotHere(Exception):
@@ -70,7 +74,7 @@ def version_here() -> str:
 def refuse_other_version(there: str, where: str, here: str) -> None:
     """Records of one run must come from one firstsight."""
     if there != here:
-        raise BadInput(
+        raise ClusterProblem(
             f"The worker at {where} has firstsight {there}, and this is {here}; install the same version everywhere."
         )
 

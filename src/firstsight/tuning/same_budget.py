@@ -8,6 +8,7 @@ from typing import Any
 
 from firstsight.data import ZeroShotDataset, load_dataset
 from firstsight.errors import BadInput
+from firstsight.execution.engines import engine_of
 from firstsight.execution.entries import Entry, entries_of
 from firstsight.records import Record
 from firstsight.records.storage import file_stem
@@ -35,6 +36,8 @@ def tune_all(
     out: str | Path,
     objective: str = "both",
     folds: int | None = None,
+    engine: Any = "local",
+    scheduler: str | None = None,
     processes: int | None = None,
     random_state: int = 0,
     progress: bool | Callable[[list[Record]], None] = True,
@@ -58,8 +61,8 @@ def tune_all(
         What to maximise.
     folds : int, optional
         Left out, the fewer classes there are, the more: `default_folds`.
-    processes : int, optional
-        Worker processes; all cores if left out.
+    engine, scheduler, processes : as for `tune`
+        Where the fits are computed.
     random_state : int
         Everything random follows from it.
     progress : bool or callable
@@ -72,24 +75,33 @@ def tune_all(
     """
     dataset = data if isinstance(data, ZeroShotDataset) else load_dataset(data)
     number = default_folds(len(dataset.seen_classes)) if folds is None else folds
-    settings = {"objective": objective, "folds": number, "processes": processes, "random_state": random_state}
+    engine_of(engine, scheduler, processes)  # a mistake here is nobody's grid
+    where = {"engine": engine, "scheduler": scheduler, "processes": processes}
+    settings = {"objective": objective, "folds": number, "random_state": random_state}
     found = []
     for entry in entries_of(estimators):
         try:
-            found.append(_one(entry, dataset, Path(out), progress, settings))
+            found.append(_one(entry, dataset, Path(out), progress, settings, where))
         except BadInput as error:  # it cannot be searched, or not on these data: the others can
             say(f"{entry.name} on {dataset.name} stays as it is: {error}")
     return found
 
 
-def _one(entry: Entry, dataset: ZeroShotDataset, folder: Path, progress: Any, settings: dict[str, Any]) -> Choice:
+def _one(
+    entry: Entry,
+    dataset: ZeroShotDataset,
+    folder: Path,
+    progress: Any,
+    settings: dict[str, Any],
+    where: dict[str, Any],
+) -> Choice:
     grid = grid_of(entry, None)
     _refuse_large(entry, grid)
     path = folder / f"{file_stem(dataset.name)}-{file_stem(entry.name)}.json"
     if path.exists():
         return _read(path, entry, dataset, grid, settings)
     trials = path.with_name(path.name + ".trials")
-    choice = tune(entry, dataset, calibrated=True, race=True, out=trials, progress=progress, **settings)
+    choice = tune(entry, dataset, calibrated=True, race=True, out=trials, progress=progress, **settings, **where)
     choice.save(path)
     forget_trials(trials, dataset.validation_folds(choice.folds))
     return choice

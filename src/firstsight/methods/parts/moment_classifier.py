@@ -12,13 +12,8 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from firstsight.disk_rows import DiskRows
 from firstsight.errors import BadInput
-from firstsight.methods.base import (
-    Descriptions,
-    ZeroShotClassifier,
-    _check_finite,
-    _read_descriptions,
-    attribute_names,
-)
+from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods.parts.class_input import Descriptions, attribute_names, check_finite, read_descriptions
 from firstsight.methods.parts.moments import GatheredMoments, Moments, moments_in_memory
 from firstsight.methods.parts.scaling import fit_scaling, scale
 
@@ -68,7 +63,7 @@ class MomentClassifier(ZeroShotClassifier):
             first = "_gathered" not in vars(self)
             rows: np.ndarray
             rows, labels = validate_data(self, X, y, dtype=list(self._dtypes), reset=first, ensure_all_finite=False)
-            _check_finite(rows, "X")
+            check_finite(rows, "X")
             if first:
                 self._begin(descriptions, labels if classes is None else classes, rows.dtype)
             codes = self._codes_of(column_or_1d(labels))
@@ -111,7 +106,7 @@ class MomentClassifier(ZeroShotClassifier):
             self.classes_ = np.unique(np.asarray(classes))
             self.descriptions_ = np.eye(len(self.classes_), dtype=dtype)
         else:
-            self.classes_, self.descriptions_ = _read_descriptions(descriptions, dtype, "descriptions")
+            self.classes_, self.descriptions_ = read_descriptions(descriptions, dtype, "descriptions")
             names = attribute_names(descriptions)
             if names is not None:
                 self.attribute_names_in_ = np.asarray(names, dtype=str)
