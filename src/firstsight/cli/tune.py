@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from firstsight.execution.entries import Entry
+    from firstsight.records import Record
     from firstsight.tuning import Choice
     from firstsight.tuning.candidates import Candidate
 
@@ -103,11 +104,10 @@ def tune(
     from firstsight.data import load_dataset
     from firstsight.tuning import tune as run
     from firstsight.tuning.choices import refuse_to_lose
-    from firstsight.tuning.search import fit_in_a_line
     from firstsight.tuning.trials import forget_trials
 
     _refuse_contradictions(objective, search, trials, out)
-    where = {"engine": engine.value, "scheduler": scheduler, "processes": processes}
+    where: dict[str, Any] = {"engine": engine.value, "scheduler": scheduler, "processes": processes}
     if methods is not None:
         alone = {"--grid": grid, "--set": set, "--preset": preset, "--trials": trials, "--out": out}
         _tune_all(data, features, methods, objective, folds, where, seed, _folder_for_several(alone, json))
@@ -122,8 +122,7 @@ def tune(
         _console().print(f"Going on from {trials_folder}.", style="dim")
     choice = run(
         entry, dataset, objective=objective.value, grid=values, folds=folds or 3, search=search.value,
-        trials=trials, calibrated=calibrated, **where, out=trials_folder, random_state=seed,
-        progress=lambda records: _console().print(fit_in_a_line(records)),
+        trials=trials, calibrated=calibrated, **where, out=trials_folder, random_state=seed, progress=_tell,
     )  # fmt: skip
     show_choice(choice)
     if out is not None:
@@ -131,6 +130,12 @@ def tune(
     if json is not None and trials_folder is not None:
         choice.save(json)
         forget_trials(trials_folder, dataset.validation_folds(choice.folds))
+
+
+def _tell(records: list[Record]) -> None:
+    from firstsight.tuning.search import fit_in_a_line
+
+    _console().print(fit_in_a_line(records))
 
 
 def _entry(method: str, fixed: dict[str, Any]) -> Entry:
