@@ -258,3 +258,19 @@ def test_predictions_that_cannot_be_written_leave_the_old_file(processes, model,
     done = processes.run("predict", model, rows, "--csv", tmp_path / "old.csv", largest_file=600)  # of 1,500 bytes
     done.is_refused_with("Could not write", "untouched")
     assert (tmp_path / "old.csv").read_text() == "old"
+
+
+def test_many_files_are_answered_in_a_folder_and_only_once(cli, model, rows, tmp_path):
+    pytest.importorskip("pyarrow")
+    X = np.load(rows)
+    for number in (1, 2):
+        np.save(tmp_path / f"part-{number}.npy", X[:number])
+    words = ["predict", model, tmp_path / "part-*.npy", "--out", tmp_path / "answers"]
+    done = cli(*words)
+    assert (done.code, done.out) == (0, "")
+    assert done.err.splitlines()[-1] == f"2 files of answers in {tmp_path / 'answers'}, 2 of them new."
+    assert [len(pd.read_parquet(tmp_path / "answers" / f"part-{number}.parquet")) for number in (1, 2)] == [1, 2]
+    assert "0 of them new" in cli(*words).err
+    cli("predict", model, tmp_path / "none-*.npy", "--out", tmp_path / "new").is_refused_with("Nothing matches")
+    cli(*words, "--csv", tmp_path / "x.csv").is_refused_with("leave one of them out")
+    assert not (tmp_path / "new").exists()

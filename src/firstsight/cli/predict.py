@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from glob import glob, has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +14,7 @@ from firstsight.errors import BadInput
 from firstsight.terminal import counted, say, write_out
 
 if TYPE_CHECKING:
-    from firstsight.recognition import Answers
+    from firstsight.recognition import Answers, Recognizer
 
 Inputs = Annotated[
     list[Path],
@@ -49,6 +50,14 @@ ShiftSeen = Annotated[
         "--shift-seen", help="Take the calibration's constant off seen classes; this changes answers, on purpose."
     ),
 ]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Many files or folders, 'features/*.npy' for one: answer each in FOLDER/<its name>.parquet, what is "
+        "missing there.",
+    ),
+]
 Why = Annotated[bool, typer.Option("--why", help="Tell which attributes speak for and against each answer.")]
 Backbone = Annotated[
     str | None,
@@ -70,6 +79,7 @@ def predict(
     shift_seen: ShiftSeen = False,
     why: Why = False,
     backbone: Backbone = None,
+    out: Out = None,
 ) -> None:
     """Name every picture, or every row of a feature file: one line each, with its class and its confidence.
 
@@ -82,23 +92,47 @@ def predict(
     recognise = Recognizer.load(model, backbone)
     if backbone is not None and any(map(is_feature_file, inputs)):
         raise BadInput(f"--backbone is for pictures, but {inputs[0]} holds features; leave it out.")
+    options: dict[str, Any] = {
+        "classes": _candidates(classes),
+        "reject_share": reject_share if none_of_these else None,
+        "reject_far": not accept_all,
+        "shift_seen": shift_seen,
+    }
+    if out is not None:
+        _refuse_beside_out({"--csv": csv, "--json": json, "--html": html, "--why": why})
+        _answer_shards(recognise, inputs, out, {**options, "top": top or 1})
+        return
     with _bars() as show:
-        answers = recognise(
-            inputs,
-            top or (5 if html is not None else 1),
-            classes=_candidates(classes),
-            reject_share=reject_share if none_of_these else None,
-            reject_far=not accept_all,
-            shift_seen=shift_seen,
-            why=why or html is not None,
-            progress=show,
-        )
+        most = top or (5 if html is not None else 1)
+        answers = recognise(inputs, most, **options, why=why or html is not None, progress=show)
     if html is not None:
         answers.to_html(html, f"Answers of {model.resolve().name}")
     _write(answers, csv, json, ranked=(top or 1) > 1, on_screen=html is None)
     _tell_far(answers, accept_all)
     if (score := answers.score()) is not None:
         say(str(score))
+
+
+def _refuse_beside_out(others: dict[str, object]) -> None:
+    if given := next((name for name, value in others.items() if value), None):
+        raise BadInput(f"--out writes a Parquet file for each input, and {given} one for all; leave one of them out.")
+
+
+def _answer_shards(recognise: Recognizer, inputs: list[Path], out: Path, options: dict[str, Any]) -> None:
+    shards: list[Path] = []
+    for one in inputs:
+        found = [one] if one.exists() or not has_magic(str(one)) else sorted(map(Path, glob(str(one))))
+        if not found:
+            raise BadInput(f"Nothing matches {one}; check the pattern.")
+        shards += found
+    done: list[Path] = []
+
+    def told(path: Path, number: int, total: int) -> None:
+        done.append(path)
+        say(f"[{number}/{total}] {path}")
+
+    places = recognise.answer_shards(shards, out, told=told, **options)
+    say(f"{counted(len(places), 'file')} of answers in {out}, {len(done)} of them new.")
 
 
 def _candidates(words: str) -> str | list[str]:

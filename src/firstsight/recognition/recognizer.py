@@ -22,6 +22,7 @@ from firstsight.recognition.backbones import OwnBackbone
 from firstsight.recognition.class_choice import Candidates, choose_classes
 from firstsight.recognition.inputs import Rows, Show, as_list, is_feature_file, is_features, read_pictures, read_rows
 from firstsight.recognition.scoring import Score
+from firstsight.recognition.shards import Told, name_shards
 from firstsight.terminal import counted
 
 
@@ -170,6 +171,29 @@ class Recognizer:
                 "There is nothing to compare with: expected sub-folders named like the model's classes, or labels `y`."
             )
         return found
+
+    def answer_shards(
+        self, shards: Sequence[str | Path], out: str | Path, *, told: Told | None = None, **options: Any
+    ) -> list[Path]:
+        """Name every row of many files of features, or picture of many folders: one Parquet file for each, in `out`.
+
+        Parameters
+        ----------
+        shards : sequence of str or Path
+            Files or folders; an .npy file is read block by block, and may be larger than memory.
+        out : str or Path
+            A folder. Started again with the same, only what is missing is done.
+        told : callable, optional
+            `told(file, done, of)` hears of every shard that is done.
+        **options
+            As for a call: `top` (1 if left out), `classes`, `reject_share`, `reject_far`, `shift_seen`.
+
+        Returns
+        -------
+        list of Path
+            The files of answers, in the order of the shards.
+        """
+        return name_shards(self, shards, out, told, **options)
 
     # Classes ---------------------------------------------------------------------------------------------------------
 
