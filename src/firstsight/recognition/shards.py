@@ -131,10 +131,11 @@ def _digest(model: Any) -> str:
     """Of everything that a fit has left in a model, its classes too."""
     digest = hashlib.sha256(repr(sorted(model.get_params().items(), key=str)).encode())
     for name, value in sorted(vars(model).items()):
-        for key, array in value.items() if isinstance(value, dict) else [("", value)]:
+        for key, array in sorted(value.items()) if isinstance(value, dict) else [("", value)]:
             if name.endswith("_") and isinstance(array, np.ndarray):
                 digest.update(f"{name}{key}{array.shape}{array.dtype}".encode())
-                digest.update(np.ascontiguousarray(array).tobytes())
+                # Of an array of objects, the bytes are addresses.
+                digest.update(repr(array.tolist()).encode() if array.dtype == object else array.tobytes())
     return digest.hexdigest()[:32]
 
 
