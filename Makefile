@@ -36,6 +36,7 @@ campaign: $(ALL)
 
 # The site, in `site/`: without network, a warning is an error, and every link within it must lead somewhere.
 docs: $(SITE)
+	rm -rf site
 	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs site
 	$(BIN)/python tools/check_site.py site
 
