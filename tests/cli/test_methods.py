@@ -48,7 +48,7 @@ def test_one_method_is_shown_with_its_formula_parameters_and_grid(cli):
     shown = cli("methods", "ESZSL").out
     assert "ICML 2015" in shown
     assert "‖X V Sᵀ − Y‖²" in shown
-    assert re.search(r"feature_penalty +1000\.0 +300, 1000, 3000", shown)
+    assert re.search(r"feature_penalty +0\.288 +0\.1, 0\.288, 1", shown)
     assert ">>>" not in shown
-    assert json.loads(cli("methods", "eszsl", "--json").out)["parameters"]["attribute_penalty"] == 0.3
+    assert json.loads(cli("methods", "eszsl", "--json").out)["parameters"]["attribute_penalty"] == 0.624
     cli("methods", "eszls").is_refused_with("did you mean 'eszsl'?")
