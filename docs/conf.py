@@ -24,7 +24,6 @@ extensions = ["sphinx.ext.autodoc", "sphinx.ext.viewcode", "numpydoc", "myst_par
 exclude_patterns = ["generated", "gallery/*.ipynb", "gallery/*.py", "**/README.txt"]
 default_role = "code"  # as Markdown has it: `X` is code
 nitpicky = True
-suppress_warnings = ["toc.empty_glob"]  # a page that is still being written may be listed already
 # Types of other packages cannot be looked up without a network; our own must be found.
 nitpick_ignore_regex = [
     ("py:.*", r"(?!firstsight).*"),
