@@ -81,7 +81,14 @@ def calibrated(eszsl, small):
     return model
 
 
-QUICK = {"embedding_dim": 16, "learning_rate": 0.01, "iterations": 8, "batch_size": 16, "semantic_steps": 10}
+QUICK = {
+    "embedding_dim": 16,
+    "feature_length": 0,
+    "learning_rate": 0.01,
+    "iterations": 8,
+    "batch_size": 16,
+    "semantic_steps": 10,
+}
 
 
 @pytest.fixture(scope="session")

@@ -220,7 +220,7 @@ def test_scores_that_are_not_finite_are_refused_and_the_model_stays(task):
 
 
 def test_a_fit_that_is_not_finite_is_refused_and_the_estimator_stays_as_it_was(task):
-    model = DeepEmbedding(iterations=1, random_state=0)
+    model = DeepEmbedding(iterations=1, feature_length=0, random_state=0)
     with pytest.raises(BadInput, match="no longer finite"):
         model.fit(task.X * 1e30, task.y, task.table)
     assert not hasattr(model, "classes_")

@@ -37,7 +37,7 @@ def test_rows_that_no_candidate_suits_are_none_of_these_more_often_than_others(c
     lost = answer(calibrated, X[theirs], without, reject_share=0.1)
     assert kept.rejected.mean() < 0.35
     assert lost.rejected.mean() > kept.rejected.mean() + 0.1
-    none = answer(calibrated, X, with_own, reject_share=0.0)
+    none = answer(calibrated, X[theirs], with_own, reject_share=0.0)
     assert none.rejected.mean() < 0.05
     entries = lost.about([f"{row}.jpg" for row in range(len(lost))], key="file").as_json()
     for entry, gone in zip(entries, lost.rejected, strict=True):

@@ -156,7 +156,9 @@ def test_several_threads_may_ask_while_classes_change(rows, small):
 
 
 def test_a_picture_of_nothing_is_none_of_these_and_every_picture_is_scored(colours, pictures):
-    given = [*sorted((pictures / "rose").glob("*.png"))[:3], Image.new("RGB", (40, 40), "white")]
+    # A fine chequer: in a world of plain colours, even white is something like them.
+    chequer = Image.fromarray((np.indices((40, 40)).sum(axis=0) % 2 * 255).astype(np.uint8)).convert("RGB")
+    given = [*sorted((pictures / "rose").glob("*.png"))[:3], chequer]
     assert (np.array(colours(given).best) == NONE_OF_THESE).tolist() == [False, False, False, True]
     accepted = colours(given, reject_far=False)
     assert accepted.distance[-1] == 1

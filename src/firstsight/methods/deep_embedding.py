@@ -67,7 +67,6 @@ PRESETS["fast"] = {
     "learning_rate": 1e-3,
     "iterations": 18,
     "semantic_steps": 30,
-    "round_iterations": 4,
 }
 
 

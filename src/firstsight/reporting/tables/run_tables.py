@@ -97,6 +97,8 @@ def _chosen(record: Record) -> str:
     if not record.tuned:
         return f"set by hand: {', '.join(record.given)}" if record.given else "own defaults"
     about = record.tuned.model_dump(exclude={"set_by_hand"})
+    if not about["kept_defaults"]:
+        del about["kept_defaults"]
     by_hand = ", ".join(record.tuned.set_by_hand)
     return f"tuned on validation classes ({_words(about)})" + (f"; set by hand: {by_hand}" if by_hand else "")
 
