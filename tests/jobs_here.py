@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from pathlib import Path
 
 from firstsight.execution import worker
 
@@ -11,7 +10,7 @@ from firstsight.execution import worker
 class Here:
     """In the place of `local_workers._Process`; what a job is sent and answers is the same."""
 
-    def __init__(self, threads: int, folder: Path):
+    def __init__(self, threads: int):
         worker._opened.clear()
 
     def submit(self, order: str) -> Future[str]:

@@ -58,7 +58,6 @@ class LocalWorkers:
         self._ending = ExitStack()
 
     def __enter__(self) -> LocalWorkers:
-        self._folder = Path(self._ending.enter_context(tempfile.TemporaryDirectory(prefix="firstsight-workers-")))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -86,17 +85,17 @@ class LocalWorkers:
         return text
 
     def _start(self) -> _Process:
-        started = _Process(self.threads, self._folder)
+        started = _Process(self.threads)
         self._ending.callback(started.stop)
         return started
 
 
 class _Process:
-    def __init__(self, threads: int, folder: Path):
+    def __init__(self, threads: int):
         from loky.process_executor import ProcessPoolExecutor
 
-        handle, self._log = tempfile.mkstemp(dir=folder)  # what libraries print, for the last words
-        os.close(handle)
+        # What libraries print, for the last words. The process removes its name, so that a kill leaves nothing behind.
+        self._said, self._log = tempfile.mkstemp(prefix="firstsight-worker-")
         limits = dict.fromkeys(_THREAD_LIMITS, str(threads))
         about = {"initializer": begin, "initargs": (os.getpid(), threads, self._log)}
         with _without_current_folder():  # loky's own process, which removes what killed ones leave, starts here
@@ -113,7 +112,9 @@ class _Process:
         if found is None:
             return "The process that ran this cell ended unexpectedly."
         code = int(found[1])
-        lines = Path(self._log).read_text(errors="replace").strip().splitlines()
+        with open(self._said, errors="replace", closefd=False) as said:
+            said.seek(0)
+            lines = said.read().strip().splitlines()
         how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
         hint = "; the machine may have run out of memory" if code == -9 else ""
         said = f": {lines[-1].strip()}" if lines and code > 0 else ""
@@ -121,6 +122,8 @@ class _Process:
 
     def stop(self) -> None:
         self._executor.shutdown(wait=True, kill_workers=True)
+        os.close(self._said)
+        Path(self._log).unlink(missing_ok=True)
 
 
 @contextmanager

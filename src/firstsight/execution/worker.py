@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -34,6 +35,8 @@ def begin(parent: int, threads: int, log: str) -> None:
     with open(log, "ab", buffering=0) as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
+    with contextlib.suppress(OSError):  # some systems keep the name of an open file
+        os.unlink(log)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
     import torch
