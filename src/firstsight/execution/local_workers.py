@@ -112,9 +112,9 @@ class _Process:
         if found is None:
             return "The process that ran this cell ended unexpectedly."
         code = int(found[1])
-        with open(self._said, errors="replace", closefd=False) as said:
-            said.seek(0)
-            lines = said.read().strip().splitlines()
+        with open(self._said, errors="replace", closefd=False) as log:
+            log.seek(0)
+            lines = log.read().strip().splitlines()
         how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
         hint = "; the machine may have run out of memory" if code == -9 else ""
         said = f": {lines[-1].strip()}" if lines and code > 0 else ""
