@@ -257,7 +257,7 @@ def test_only_regular_files_are_read_whoever_reads_them(tmp_path, make):
     for place in ("m/model.json", "a.jsonl", "b.json", NAME):
         make(tmp_path / place)
     for read, place in ((read_records, "a.jsonl"), (read_choices, "b.json"), (load, "m"), (read_settings, "")):
-        with pytest.raises(UnreadableFile, match="it is no regular file"):
+        with pytest.raises(UnreadableFile, match="not a regular file"):
             read(tmp_path / place)
-    with pytest.raises(OSError, match="it is no regular file"):
+    with pytest.raises(OSError, match="not a regular file"):
         read_regular(tmp_path / "a.jsonl")

@@ -127,7 +127,7 @@ def open_regular(path: str | Path, dir_fd: int | None = None) -> int:
     handle = os.open(path, flags, dir_fd=dir_fd)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
     return handle
 
 

@@ -37,7 +37,7 @@ def test_what_is_unclear_is_one_sentence(tmp_path):
     with pytest.raises(BadInput, match="There is no folder"):
         find_pictures(tmp_path / "none")
     touch(tmp_path, "ox/a.png", "b.png", "c.txt")
-    with pytest.raises(BadInput, match=r"both directly \(b\.png"):
+    with pytest.raises(BadInput, match=r"both directly \(for example b\.png"):
         find_pictures(tmp_path)
     with pytest.raises(BadInput, match="neither a folder nor a picture"):
         find_pictures(tmp_path / "c.txt")
