@@ -321,3 +321,11 @@ def test_where_calibration_is_impossible_the_figures_stand_without_it(cli, tmp_p
     zsl, gzsl = _records(tmp_path, "few")
     assert (zsl["status"], gzsl["status"], gzsl["seen_unseen"]["calibrated"]) == ("done", "done", None)
     assert "at least 4 classes" in gzsl["warnings"][-1]
+
+
+def test_a_minute_without_a_finished_cell_is_not_silent(cli, npz, tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr("firstsight.cli.benchmark_table.EVERY", 0.01)  # a worker takes longer to start
+    monkeypatch.setattr("firstsight.cli.benchmark_table.say", said.append)
+    assert cli("benchmark", npz, "--methods", "eszsl", "--processes", 1, "--out", tmp_path).code == 0
+    assert any("[0/2]" in line and "under way: small eszsl" in line for line in said)

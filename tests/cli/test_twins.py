@@ -52,13 +52,3 @@ def test_tune(cli, npz, small, tmp_path):
     choice = firstsight.tune(ESZSL(), small, objective="both", grid=grid, processes=1, progress=False)
     choice.save(tmp_path / "call.json")
     assert (tmp_path / "command.json").read_bytes() == (tmp_path / "call.json").read_bytes()
-
-
-def test_a_minute_without_a_finished_cell_is_not_silent(cli, npz, tmp_path, monkeypatch):
-    said = []
-    monkeypatch.setattr("firstsight.cli.benchmark_table.EVERY", 0.01)
-    monkeypatch.setattr("firstsight.cli.benchmark_table.say", said.append)
-    words = ["--methods", "deep-embedding", "--processes", 1, *_words("deep-embedding.")]
-    words = [str(word).replace("iterations=8", "iterations=300") for word in words]  # long enough for a sign
-    assert cli("benchmark", npz, *words, "--out", tmp_path).code == 0
-    assert any("[0/2]" in line and "under way: small deep-embedding zsl+gzsl seed 0" in line for line in said)
