@@ -78,6 +78,7 @@ def test_lambda_and_eta_of_the_papers_methods_are_chosen_this_way():
         assert {"separation", "penalty"} <= set(all_methods()[name].grid)
 
 
+@pytest.mark.slow  # the short campaign of crashes has a search, too
 def test_a_killed_search_goes_on_and_chooses_the_same(processes, npz, quick, tmp_path):
     def command(name):
         grid = ["--grid", "separation=10,100,300,1000", "--folds", 2, "--processes", 2]

@@ -104,7 +104,7 @@ def _deep(quick: dict, iterations: int) -> Entry:
     return Entry("deep-embedding", "deep-embedding", {**quick["deep-embedding"], "iterations": iterations})
 
 
-@pytest.mark.parametrize("disk", ["shared", "none"])
+@pytest.mark.parametrize("disk", [pytest.param("shared", marks=pytest.mark.slow), "none"])
 def test_a_worker_that_is_killed_costs_no_cell_and_the_records_are_those_of_this_machine(
     cluster, small, quick, tmp_path, monkeypatch, in_process, disk
 ):
@@ -125,6 +125,7 @@ def test_a_worker_that_is_killed_costs_no_cell_and_the_records_are_those_of_this
     assert not (tmp_path / "there" / ".data").exists()
 
 
+@pytest.mark.slow
 def test_a_search_on_a_cluster_chooses_what_a_search_here_does(cluster, small, in_process):
     from distributed import Client
 

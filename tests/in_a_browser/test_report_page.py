@@ -7,6 +7,8 @@ import pytest
 from firstsight.reporting import report
 from reporting import synthetic
 
+pytestmark = pytest.mark.slow  # making a report takes longer than looking at it
+
 
 def _written(folder, cells, with_map: bool) -> str:
     records = [synthetic.full_record("CUB", method, setting, 0) for method, setting in cells]
@@ -34,7 +36,6 @@ def test_on_a_phone_no_figure_is_cut_and_tables_scroll_in_their_boxes(open_page,
     assert complaints == []
 
 
-@pytest.mark.slow
 def test_on_a_phone_no_figure_of_any_kind_is_cut(open_page, complaints, cut, whole):
     _nothing_is_cut(open_page(whole, width=390), cut, figures=6)
     assert complaints == []
@@ -63,7 +64,6 @@ def test_a_table_fills_the_width_and_pictures_come_before_it(open_page, address)
     assert box["picture"] < box["table"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_an_audit_has_no_serious_findings(open_page, whole, audit, scheme):
     assert audit(open_page(whole, scheme=scheme)) == []
