@@ -88,6 +88,7 @@ def _is_alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow  # a crash at many points of a benchmark is in the short campaign
 def test_killed_twice_it_ends_with_the_records_of_an_undisturbed_run(processes, npz, tmp_path, undisturbed):
     out = tmp_path / "killed"
     command = _command(npz, out, "--seeds", 2, long=5)
