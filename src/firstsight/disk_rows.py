@@ -107,8 +107,8 @@ class DiskRows:
                 f"here, where {self.memory / 2**30:.1f} GiB are allowed; use a method that reads blocks (`firstsight "
                 "methods` tells), allow more (`memory`, $FIRSTSIGHT_MEMORY_MIB), or give fewer rows."
             )
-        found = self[:]
-        return found if dtype is None else found.astype(dtype, copy=False)
+        rows = self[:]
+        return rows if dtype is None else rows.astype(dtype, copy=False)
 
     @property
     def block(self) -> int:
@@ -148,8 +148,8 @@ class DiskRows:
     def _read(self, file: FileIO, key: Any) -> np.ndarray:
         if self._numbers is None and isinstance(key, slice):
             start, stop, stride = key.indices(len(self))
-            found = self._run(file, start, max(start, stop)) if stride > 0 else self._run(file, 0, 0)
-            return found if stride == 1 else np.ascontiguousarray(found[::stride])
+            rows = self._run(file, start, max(start, stop)) if stride > 0 else self._run(file, 0, 0)
+            return rows if stride == 1 else np.ascontiguousarray(rows[::stride])
         numbers = np.arange(len(self))[key] if self._numbers is None else self._numbers[key]
         return self._gather(file, np.atleast_1d(numbers))
 

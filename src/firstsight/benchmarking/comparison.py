@@ -175,12 +175,12 @@ def _variants(study: str, values: Sequence[float] | None) -> list[dict[str, Any]
 
 def _changed(jobs: list[Job], choices: Choices) -> list[Job]:
     """The cells for which tuning has chosen something else than the defaults; of the others, the tables have them."""
-    found = []
+    again = []
     for job in jobs:
         own = choices.get(job.method, {})
         settings = tuple(s for s in job.settings if s in own and not own[s]["tuned"].get("kept_defaults"))
-        found += [replace(job, settings=settings)] if settings else []
-    return found
+        again += [replace(job, settings=settings)] if settings else []
+    return again
 
 
 def _listed(datasets: Data | Sequence[Data]) -> Sequence[Data]:

@@ -13,8 +13,8 @@ def in_a_line(record: Record) -> str:
     what = f"{record.dataset} {method} {record.setting} seed {record.seed}:"
     if record.status == "failed":
         return f"{what} failed: {record.error}"
-    found = ((title, getattr(record, name)) for name, title in TITLES.items())
-    figures = "  ".join(f"{title} {value:.1f}" for title, value in found if value is not None)
+    shown = ((title, getattr(record, name)) for name, title in TITLES.items())
+    figures = "  ".join(f"{title} {value:.1f}" for title, value in shown if value is not None)
     if record.seen_unseen is not None and record.seen_unseen.calibrated is not None:
         figures += f"  H calibrated {record.seen_unseen.calibrated.h:.1f}"
     if record.collapsed:

@@ -60,12 +60,12 @@ class Familiarity:
         """Distance (n,) of each row to its tenth nearest training row."""
         kept, squares = self._whole_rows
         k = min(NEIGHBOURS, 1 + len(kept) // 4)  # of six rows the tenth nearest, or the farthest, would say little
-        found = np.empty(len(X))
+        squared = np.empty(len(X))
         for start in range(0, len(X), BLOCK_ROWS):
             z = _directions(X[start : start + BLOCK_ROWS], self.length)
             apart = (z**2).sum(axis=1)[:, None] + squares - 2 * z @ kept.T  # (block, m)
-            found[start : start + BLOCK_ROWS] = np.partition(apart, k - 1, axis=1)[:, k - 1]
-        return np.sqrt(np.maximum(found, 0))
+            squared[start : start + BLOCK_ROWS] = np.partition(apart, k - 1, axis=1)[:, k - 1]
+        return np.sqrt(np.maximum(squared, 0))
 
     @cached_property
     def _whole_rows(self) -> tuple[np.ndarray, np.ndarray]:
@@ -97,10 +97,10 @@ def measure_familiarity(dataset: ZeroShotDataset, folds: Sequence[ZeroShotDatase
     apart: dict[str, list[np.ndarray]] = {"test_unseen": [], "test_seen": []}
     for fold in folds:
         own = Familiarity(*_kept(fold), distances=[])
-        for part, found in apart.items():
-            found.append(own.distance(fold.part(part)[0]))
+        for part, distances in apart.items():
+            distances.append(own.distance(fold.part(part)[0]))
     # The worse of the two, so that neither new classes nor new rows of seen ones lose more than they should.
-    known = [np.quantile(np.concatenate(found), SHARES) for found in apart.values() if any(map(len, found))]
+    known = [np.quantile(np.concatenate(distances), SHARES) for distances in apart.values() if any(map(len, distances))]
     return Familiarity(*_kept(dataset), distances=np.max(known, axis=0).tolist())
 
 

@@ -97,7 +97,7 @@ def calibrate(
     reference = reference_descriptions(model)
     scales = {}
     for kind in KINDS:
-        rows = [found for m in measured if (found := m.rows(kind, shift)) is not None]
+        rows = [own for m in measured if (own := m.rows(kind, shift)) is not None]
         if rows:
             scales[kind] = _fit_scale(rows)
     estimate = {
@@ -152,28 +152,28 @@ class _Measured:
         if any(len(self.codes[part]) == 0 for part in parts):
             return None
         columns = {"unseen": slice(self.n_seen, None), "seen": slice(0, self.n_seen)}.get(kind, slice(None))
-        found = []
+        by_part = []
         for part in parts:
             scores = self.shifted(part, shift if kind == "shifted" else 0.0)[:, columns]
             right = scores.argmax(axis=1) + (columns.start or 0) == self.codes[part]
             height = standing(scores.max(axis=1), self.mean[part], self.row_spread[part])
             # Seen and unseen classes count the same, however many rows a fold has of either.
             weights = np.full(len(right), 1 / len(right) / len(parts))
-            found.append((scores, self.row_spread[part], height, right, weights))
-        return _Rows(*(np.concatenate(column) for column in zip(*found, strict=True)))
+            by_part.append((scores, self.row_spread[part], height, right, weights))
+        return _Rows(*(np.concatenate(column) for column in zip(*by_part, strict=True)))
 
     def accuracies(self, shift: float) -> dict[str, float]:
         codes, n_seen = self.codes, self.n_seen
         unseen_only = self.scores["test_unseen"][:, n_seen:].argmax(axis=1) + n_seen
-        found = {"t1": figures(t1=(codes["test_unseen"], unseen_only)).t1 or 0.0}
+        accuracy = {"t1": figures(t1=(codes["test_unseen"], unseen_only)).t1 or 0.0}
         if len(codes["test_seen"]):
             for end, by in (("", 0.0), ("_shifted", shift)):
                 unseen, seen = (
                     (codes[part], self.shifted(part, by).argmax(axis=1)) for part in ("test_unseen", "test_seen")
                 )
                 now = figures(ts=unseen, tr=seen)
-                found |= {f"{name}{end}": getattr(now, name) for name in ("ts", "tr", "h")}
-        return found
+                accuracy |= {f"{name}{end}": getattr(now, name) for name in ("ts", "tr", "h")}
+        return accuracy
 
 
 def _fit_copy(
@@ -252,8 +252,8 @@ def _fit(folds: Sequence[_Rows]) -> np.ndarray:
         away = (parameters - PRIOR_MEAN) / PRIOR_SPREAD
         return total + away @ away / (2 * n), slope + away / PRIOR_SPREAD / n
 
-    found: np.ndarray = minimize(loss, PRIOR_MEAN, jac=True, bounds=BOUNDS, method="L-BFGS-B").x
-    return found
+    best: np.ndarray = minimize(loss, PRIOR_MEAN, jac=True, bounds=BOUNDS, method="L-BFGS-B").x
+    return best
 
 
 def _thinned(rows: _Rows) -> _Rows:

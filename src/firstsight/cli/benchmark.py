@@ -180,13 +180,13 @@ def read_parameters(words: list[str] | None, methods: list[str]) -> dict[str, di
         if not dot or "=" in method:
             raise BadInput(f"--set {word!r} must have the form METHOD.NAME=VALUE, for example --set dem.hidden=800.")
         by_method.setdefault(word_of(find_method(method)), []).append(assignment)
-    found = {}
+    parameters = {}
     for method, assignments in by_method.items():
         if method not in methods:
             raise BadInput(f"--set {method}.… was given, but {method} is not among --methods; add it or leave it out.")
-        found[method] = read_assignments(assignments)
-        make_estimator(method, found[method])  # judges them
-    return found
+        parameters[method] = read_assignments(assignments)
+        make_estimator(method, parameters[method])  # judges them
+    return parameters
 
 
 def _has_choice(path: str) -> bool:

@@ -95,8 +95,8 @@ class Display:
         rows: dict[str, list[Record]] = {}
         for job in self.plans[dataset]:
             title = f"{job.method} {in_words(job.variant)}".rstrip()
-            found = [self.records.get(key_of(cell)) for cell in job.cells()]
-            rows.setdefault(title, []).extend(r for r in found if r is not None)
+            cells = [self.records.get(key_of(cell)) for cell in job.cells()]
+            rows.setdefault(title, []).extend(r for r in cells if r is not None)
         for title, records in rows.items():
             seeds = len({r.seed for r in records if r.status == "done"})
             failed = sum(r.status == "failed" for r in records)

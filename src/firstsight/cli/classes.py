@@ -22,15 +22,15 @@ def list_classes(
     from firstsight.files import csv_of
     from firstsight.recognition import Recognizer
 
-    found = Recognizer.load(model)
-    table = found.classes
+    recognizer = Recognizer.load(model)
+    table = recognizer.classes
     if json:
         import json as writer
 
-        described = found.descriptions
+        described = recognizer.descriptions
         rows = zip(table["class"], table["seen"], described.to_numpy().tolist(), strict=True)
         entries = [{"class": label, "seen": seen, "description": numbers} for label, seen, numbers in rows]
-        names = [str(name) for name in getattr(found.model, "attribute_names_in_", [])]
+        names = [str(name) for name in getattr(recognizer.model, "attribute_names_in_", [])]
         text = writer.dumps({"attributes": names, "classes": entries}, ensure_ascii=False, indent=1) + "\n"
     else:
         text = csv_of(table.assign(seen=table["seen"].map({True: "yes", False: "no"})))

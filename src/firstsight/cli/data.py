@@ -72,17 +72,17 @@ def make(
     from firstsight.data.proposed_splits import propose_splits, write_xlsa17
     from firstsight.terminal import say
 
-    found = read_feature_file(samples)
-    if found.labels is None:
+    file = read_feature_file(samples)
+    if file.labels is None:
         raise BadInput(f"{samples} says nothing about classes; embed a folder with one sub-folder per class.")
     try:
         chosen: list[str] | float = float(unseen)
     except ValueError:
         chosen = [name.strip() for name in unseen.split(",") if name.strip()]
     proposal = propose_splits(
-        out.name, found.features, found.labels, read_descriptions(classes), chosen, held_out, found.names, seed
+        out.name, file.features, file.labels, read_descriptions(classes), chosen, held_out, file.names, seed
     )
-    write_xlsa17(out, proposal, features or (found.backbone or {}).get("name") or "features")
+    write_xlsa17(out, proposal, features or (file.backbone or {}).get("name") or "features")
     data = proposal.dataset
     if proposal.without_rows:
         say(f"Left out {len(proposal.without_rows)} classes without samples, for example {proposal.without_rows[0]!r}.")

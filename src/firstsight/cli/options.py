@@ -62,15 +62,15 @@ ProcessesOption = Annotated[
 
 def read_assignments(words: list[str] | None, preset: str | None = None) -> dict[str, Any]:
     """`NAME=VALUE` words, and the preset if there is one, as parameters; whoever knows the method judges them."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for word in words or []:
         name, equals, value = word.partition("=")
         if not equals:
             raise BadInput(f"--set {word!r} must have the form NAME=VALUE, for example --set penalty=0.1")
         if name in BY_OPTION:
             raise BadInput(f"--set {name} is not possible, because {BY_OPTION[name]} sets it; use that.")
-        found[name] = _value(value)
-    return found if preset is None else {**found, "preset": preset}
+        values[name] = _value(value)
+    return values if preset is None else {**values, "preset": preset}
 
 
 def settings_of(setting: Setting) -> tuple[str, ...]:

@@ -121,10 +121,10 @@ def _refuse_beside_out(others: dict[str, object]) -> None:
 def _answer_shards(recognise: Recognizer, inputs: list[Path], out: Path, options: dict[str, Any]) -> None:
     shards: list[Path] = []
     for one in inputs:
-        found = [one] if one.exists() or not has_magic(str(one)) else sorted(map(Path, glob(str(one))))
-        if not found:
+        matching = [one] if one.exists() or not has_magic(str(one)) else sorted(map(Path, glob(str(one))))
+        if not matching:
             raise BadInput(f"Nothing matches {one}; check the pattern.")
-        shards += found
+        shards += matching
     done: list[Path] = []
 
     def told(path: Path, number: int, total: int) -> None:

@@ -167,11 +167,11 @@ def show_choice(choice: Choice) -> None:
     best = {o: choice.winner(o) for o in choice.objectives}
     console.print(f"On {choice.folds} {'fold' if choice.folds == 1 else 'folds'} of validation classes:")
     console.print(_table(choice.candidates, best), soft_wrap=False)
-    for objective, found in best.items():
-        ends = at_an_end(found, choice.grid) if choice.search == "grid" else []
+    for objective, winner in best.items():
+        ends = at_an_end(winner, choice.grid) if choice.search == "grid" else []
         hint = f"  (the end of what was tried for {' and '.join(ends)}: --grid can go further)" if ends else ""
-        kept = " (the defaults: no gain beyond the noise between folds)" if found.parameters == choice.default else ""
-        console.print(f"chosen for {TITLES[FIGURE[objective]]}: {in_words(found.parameters)}{kept}{hint}")
+        kept = " (the defaults: no gain beyond the noise between folds)" if winner.parameters == choice.default else ""
+        console.print(f"chosen for {TITLES[FIGURE[objective]]}: {in_words(winner.parameters)}{kept}{hint}")
 
 
 def _folder_for_several(others: dict[str, Any], json: Path | None) -> Path:
@@ -222,7 +222,7 @@ def read_grid(words: list[str] | None, fixed: dict[str, Any]) -> dict[str, list[
     """`NAME=V1,V2` words as values by parameter; None where there are none: the method's own grid is searched."""
     if not words:
         return None
-    found = {}
+    grid = {}
     for word in words:
         name, equals, values = word.partition("=")
         if not equals or not values:
@@ -230,8 +230,8 @@ def read_grid(words: list[str] | None, fixed: dict[str, Any]) -> dict[str, list[
         if name in fixed:
             raise BadInput(f"--set {name}={fixed[name]} and --grid give the same parameter; keep one of them.")
         read = [read_assignments([f"{name}={value}"])[name] for value in values.split(",")]
-        found[name] = [value for i, value in enumerate(read) if value not in read[:i]]
-    return found
+        grid[name] = [value for i, value in enumerate(read) if value not in read[:i]]
+    return grid
 
 
 def _figure(candidate: Candidate, objective: str) -> str:

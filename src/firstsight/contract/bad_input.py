@@ -104,10 +104,10 @@ def check_refused_fit_keeps_the_model(trial: Trial) -> None:
         pool = {"pool": task.X_unseen[:, 1:]} if trial.transductive else {}
         refused("training data with a flaw", partial(trial.fit, model, **{**pool, **given}))
         try:
-            found = model.decision_function(task.X_test)
+            after = model.decision_function(task.X_test)
         except Exception as error:
             raise AssertionError(f"after a refused fit the model no longer answers: {error}") from error
-        same(trial.scores, found, "after a refused fit the model answers otherwise")
+        same(trial.scores, after, "after a refused fit the model answers otherwise")
 
 
 def _with(X: np.ndarray, value: float) -> np.ndarray:

@@ -54,8 +54,8 @@ def check_inputs_are_only_read(trial: Trial) -> None:
 
 def check_same_seed_same_scores(trial: Trial) -> None:
     """Two fits with the same `random_state` give the same scores, bit for bit."""
-    found = trial.fit().decision_function(trial.task.X_test)
-    same(trial.scores, found, "a second fit with the same random_state gives other scores")
+    again = trial.fit().decision_function(trial.task.X_test)
+    same(trial.scores, again, "a second fit with the same random_state gives other scores")
 
 
 def check_fit_starts_afresh(trial: Trial) -> None:
@@ -64,8 +64,8 @@ def check_fit_starts_afresh(trial: Trial) -> None:
     some = np.isin(task.y, task.seen[: len(task.seen) // 2])
     renamed = task.table.rename(columns=lambda name: f"former {name}")
     model = trial.fit(X=task.X[some], y=task.y[some], table=renamed)
-    found = trial.fit(model).decision_function(task.X_test)
-    same(trial.scores, found, "a model that was fitted before on other rows gives other scores")
+    again = trial.fit(model).decision_function(task.X_test)
+    same(trial.scores, again, "a model that was fitted before on other rows gives other scores")
     assert list(model.attribute_names_in_) == list(task.table.columns), "names of attributes of a former fit stay"
     unnamed = trial.fit(model, table=task.table.set_axis(range(task.table.shape[1]), axis="columns"))
     assert not hasattr(unnamed, "attribute_names_in_"), "names stay from a former fit whose attributes had some"
@@ -94,9 +94,9 @@ def check_unseen_descriptions_do_not_leak(trial: Trial) -> None:
     table = task.table.copy()
     table.loc[task.unseen] = 3 * table.loc[task.unseen].to_numpy()[::-1] + 1
     more = pd.DataFrame(table.loc[task.unseen].to_numpy() ** 2, [f"added {c}" for c in task.unseen], table.columns)
-    found = trial.fit(table=pd.concat([more, table])).decision_function(task.X_test, classes=task.seen)
+    with_more = trial.fit(table=pd.concat([more, table])).decision_function(task.X_test, classes=task.seen)
     expected = trial.fitted.decision_function(task.X_test, classes=task.seen)
-    same(expected, found, "other descriptions of unseen classes change the scores of seen classes")
+    same(expected, with_more, "other descriptions of unseen classes change the scores of seen classes")
 
 
 def check_names_do_not_matter(trial: Trial) -> None:
@@ -137,7 +137,7 @@ def check_every_grid_parameter_matters(trial: Trial) -> None:
     for name, values in trial.cls.grid.items():
         models = (trial.fit(trial.new(**{name: value})) for value in values)
         others = (model.decision_function(trial.task.X_test) for model in models)
-        assert any(not np.array_equal(trial.scores, found) for found in others), f"`{name}` changes nothing"
+        assert any(not np.array_equal(trial.scores, scores) for scores in others), f"`{name}` changes nothing"
 
 
 def check_learns_the_task(trial: Trial) -> None:
@@ -147,20 +147,20 @@ def check_learns_the_task(trial: Trial) -> None:
         ("unseen", task.X_unseen, task.y_unseen, task.unseen),
         ("seen", task.X_seen, task.y_seen, task.seen),
     ):
-        found = mean_class_accuracy(y, model.predict(X, classes=classes))
-        assert found >= LEARNED, (
-            f"accuracy on {kind} classes is {found:.2f} (chance: {1 / len(classes):.2f}; expected {LEARNED} on "
+        accuracy = mean_class_accuracy(y, model.predict(X, classes=classes))
+        assert accuracy >= LEARNED, (
+            f"accuracy on {kind} classes is {accuracy:.2f} (chance: {1 / len(classes):.2f}; expected {LEARNED} on "
             "this easy task); if the defaults are made for larger data, give the class `quick` parameters"
         )
 
 
 def check_learns_nothing_from_shuffled_labels(trial: Trial) -> None:
     """With labels in random order nothing can be learned, and accuracy on unseen classes is near chance."""
-    task, rng, found = trial.task, np.random.default_rng(0), []
+    task, rng, accuracies = trial.task, np.random.default_rng(0), []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a method may well warn here that it learned nothing
         for _ in range(SHUFFLES):
             model = trial.fit(y=rng.permutation(task.y))
-            found.append(mean_class_accuracy(task.y_unseen, model.predict(task.X_unseen, classes=task.unseen)))
-    mean = float(np.mean(found))
+            accuracies.append(mean_class_accuracy(task.y_unseen, model.predict(task.X_unseen, classes=task.unseen)))
+    mean = float(np.mean(accuracies))
     assert mean <= NOT_LEARNED, f"accuracy {mean:.2f} on unseen classes without true labels (chance: {1 / UNSEEN:.2f})"

@@ -47,8 +47,8 @@ def check_columns_follow_candidates(trial: Trial) -> None:
     task, model = trial.task, trial.fitted
     candidates = model.classes_.tolist()
     order = np.random.default_rng(0).permutation(len(candidates))
-    found = model.decision_function(task.X_test, classes=[candidates[j] for j in order])
-    close(trial.scores[:, order], found, "scores do not follow the order of `classes`")
+    reordered = model.decision_function(task.X_test, classes=[candidates[j] for j in order])
+    close(trial.scores[:, order], reordered, "scores do not follow the order of `classes`")
 
 
 def check_new_names_are_welcome(trial: Trial) -> None:
@@ -67,8 +67,8 @@ def check_attributes_go_by_name(trial: Trial) -> None:
     backwards = task.table[task.table.columns[::-1]]
     for model, who in ((trial.fitted, "the model"), (loaded_again(trial.fitted), "the loaded model")):
         assert list(getattr(model, "attribute_names_in_", [])) == list(task.table.columns), f"{who} forgets the names"
-        found = model.decision_function(task.X_test, classes=backwards)
-        same(model.decision_function(task.X_test, classes=task.table), found, f"{who} takes attributes by position")
+        scores = model.decision_function(task.X_test, classes=backwards)
+        same(model.decision_function(task.X_test, classes=task.table), scores, f"{who} takes attributes by position")
         answers = model.predict(task.X_test, classes=backwards)
         assert (answers == model.predict(task.X_test)).all(), f"{who} predicts from attributes by position"
 
@@ -77,8 +77,8 @@ def check_new_classes_need_no_retraining(trial: Trial) -> None:
     """A model fitted without unseen descriptions scores classes described later as if it had known them."""
     task = trial.task
     model = trial.fit(table=task.table.loc[task.seen])
-    found = model.decision_function(task.X_test, classes=task.table.loc[trial.fitted.classes_])
-    close(trial.scores, found, "classes described after the fit get other scores than those described before")
+    scores = model.decision_function(task.X_test, classes=task.table.loc[trial.fitted.classes_])
+    close(trial.scores, scores, "classes described after the fit get other scores than those described before")
 
 
 def check_fewer_candidates_are_never_harder(trial: Trial) -> None:

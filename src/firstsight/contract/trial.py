@@ -72,18 +72,18 @@ class Trial:
         return self.fitted.decision_function(self.task.X_test)
 
 
-def same(expected: np.ndarray, found: np.ndarray, what: str) -> None:
+def same(expected: np.ndarray, actual: np.ndarray, what: str) -> None:
     """Both arrays are equal bit for bit."""
-    assert np.shape(expected) == np.shape(found), f"{what}: shape {np.shape(found)}, not {np.shape(expected)}"
-    if not np.array_equal(expected, found):
-        gap = np.abs(np.asarray(expected) - found).max() if np.asarray(found).dtype.kind == "f" else "some"
+    assert np.shape(expected) == np.shape(actual), f"{what}: shape {np.shape(actual)}, not {np.shape(expected)}"
+    if not np.array_equal(expected, actual):
+        gap = np.abs(np.asarray(expected) - actual).max() if np.asarray(actual).dtype.kind == "f" else "some"
         raise AssertionError(f"{what} (largest difference: {gap})")
 
 
-def close(expected: np.ndarray, found: np.ndarray, what: str) -> None:
+def close(expected: np.ndarray, actual: np.ndarray, what: str) -> None:
     """Both arrays of scores are equal but for rounding."""
-    assert np.shape(expected) == np.shape(found), f"{what}: shape {np.shape(found)}, not {np.shape(expected)}"
-    gap, span = np.abs(expected - found).max(), np.ptp(expected)
+    assert np.shape(expected) == np.shape(actual), f"{what}: shape {np.shape(actual)}, not {np.shape(expected)}"
+    gap, span = np.abs(expected - actual).max(), np.ptp(expected)
     assert gap <= CLOSE * span, f"{what} (largest difference: {gap:.3g}; scores span {span:.3g})"
 
 

@@ -56,13 +56,13 @@ def read_arrays(path: str | Path, keys: Iterable[str]) -> dict[str, np.ndarray]:
         ) from error
 
 
-def read_names(path: Path, found: Mapping[str, np.ndarray], key: str) -> tuple[str, ...] | None:
+def read_names(path: Path, arrays: Mapping[str, np.ndarray], key: str) -> tuple[str, ...] | None:
     """The names under `key`; None where there are none."""
-    if key not in found:
+    if key not in arrays:
         return None
-    if found[key].ndim != 1:
-        raise BadInput(f"`{key}` in {path} must be a list of names, but has shape {found[key].shape}; flatten it.")
-    return tuple(map(str, found[key].tolist()))
+    if arrays[key].ndim != 1:
+        raise BadInput(f"`{key}` in {path} must be a list of names, but has shape {arrays[key].shape}; flatten it.")
+    return tuple(map(str, arrays[key].tolist()))
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, allowance: Allowance, key: str) -> np.ndarray:

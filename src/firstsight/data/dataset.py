@@ -87,24 +87,24 @@ class ZeroShotDataset:
                 self._set(field, tuple(str(name) for name in getattr(self, field)))
         if self.images is not None:
             self._set("images", frozen(np.asarray(self.images)))
-        found = []
+        mild = []
         for finding in quick_findings(UncheckedDataset.of(self, numbered_from)):
             if finding.severity == "error":
                 raise BadInput(finding.message)
-            found += [finding] if finding.severity == "warning" else []
-        self._set("warnings", tuple(found))
+            mild += [finding] if finding.severity == "warning" else []
+        self._set("warnings", tuple(mild))
 
     def _set(self, field: str, value: object) -> None:
         object.__setattr__(self, field, value)  # the way a frozen dataclass may still normalise its fields
 
     @classmethod
-    def judged(cls, found: UncheckedDataset) -> ZeroShotDataset:
+    def judged(cls, unchecked: UncheckedDataset) -> ZeroShotDataset:
         """The data set that a reader found, or a `BadInput` that speaks in the file's own numbering."""
-        if found.features is None or found.labels is None:
-            raise BadInput(found.absent)
+        if unchecked.features is None or unchecked.labels is None:
+            raise BadInput(unchecked.absent)
         kept = ("name", "features", "labels", "class_names", "description_matrix", "attribute_names", "images")
-        fields: dict[str, Any] = {name: getattr(found, name) for name in (*kept, "sample_names", "numbered_from")}
-        return cls(**{**fields, **found.parts})
+        fields: dict[str, Any] = {name: getattr(unchecked, name) for name in (*kept, "sample_names", "numbered_from")}
+        return cls(**{**fields, **unchecked.parts})
 
     def __repr__(self) -> str:
         (n, d), (n_classes, a) = self.features.shape, self.description_matrix.shape
@@ -137,8 +137,8 @@ class ZeroShotDataset:
 
     def names_of(self, rows: np.ndarray) -> np.ndarray:
         """Class names of some rows."""
-        found: np.ndarray = np.array([*self.class_names, ""])[self.labels[rows]]  # code −1 picks the last one
-        return found
+        names: np.ndarray = np.array([*self.class_names, ""])[self.labels[rows]]  # code −1 picks the last one
+        return names
 
     def part(self, which: str) -> tuple[Any, np.ndarray]:
         """Features and class names of "train", "test_seen" or "test_unseen"."""

@@ -27,8 +27,8 @@ _reader: subprocess.Popen[bytes] | None = None
 
 def read_matrix(path: Path, name: str) -> np.ndarray | None:
     """See `matfile.read_matrix`."""
-    found: np.ndarray | None = _ask("read_matrix", path, name).get("")
-    return found
+    matrix: np.ndarray | None = _ask("read_matrix", path, name).get("")
+    return matrix
 
 
 def variable_shapes(path: Path) -> dict[str, tuple[int, ...]]:
@@ -56,7 +56,7 @@ def _ask(function: str, path: Path, *more: Any) -> dict[str, Any]:
         try:
             _reader.stdin.write(json.dumps([place, function, os.fspath(path), *more]).encode() + b"\n")
             _reader.stdin.flush()
-            about, found = _receive(_reader.stdout)
+            about, arrays = _receive(_reader.stdout)
         except BaseException as error:
             end_reader()  # the next one to ask would hear the rest of this answer
             if isinstance(error, EOFError | BrokenPipeError):
@@ -67,7 +67,7 @@ def _ask(function: str, path: Path, *more: Any) -> dict[str, Any]:
             raise
     if "refused" in about:
         raise (UnreadableFile if about["damaged"] else BadInput)(about["refused"])
-    return found
+    return arrays
 
 
 def end_reader() -> None:
@@ -96,12 +96,12 @@ def _receive(answers: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     if not line.endswith(b"\n"):
         raise EOFError
     about = json.loads(line)
-    found = dict(about.get("found", {}))
+    values = dict(about.get("values", {}))
     for name, (dtype, shape) in about.get("arrays", {}).items():
-        found[name] = np.empty(shape, dtype)
-        if answers.readinto(found[name].reshape(-1).view(np.uint8)) < found[name].nbytes:
+        values[name] = np.empty(shape, dtype)
+        if answers.readinto(values[name].reshape(-1).view(np.uint8)) < values[name].nbytes:
             raise EOFError
-    return about, found
+    return about, values
 
 
 # In the other process -----------------------------------------------------------------------------------------------
@@ -125,15 +125,15 @@ def _answer(place: str, function: str, path: Path, more: list[Any]) -> list[Any]
     try:
         with matfile.one_sentence(path):
             os.chdir(place)
-            found = getattr(matfile_hdf5, function)(path, *more)
+            values = getattr(matfile_hdf5, function)(path, *more)
     except BadInput as error:
         refused = {"refused": str(error), "damaged": isinstance(error, UnreadableFile)}
         return [json.dumps(refused).encode() + b"\n"]
-    if not isinstance(found, dict):
-        found = {} if found is None else {"": found}
-    arrays = {name: np.ascontiguousarray(value) for name, value in found.items() if isinstance(value, np.ndarray)}
+    if not isinstance(values, dict):
+        values = {} if values is None else {"": values}
+    arrays = {name: np.ascontiguousarray(value) for name, value in values.items() if isinstance(value, np.ndarray)}
     about = {
-        "found": {name: value for name, value in found.items() if name not in arrays},
+        "values": {name: value for name, value in values.items() if name not in arrays},
         "arrays": {name: (array.dtype.str, array.shape) for name, array in arrays.items()},
     }
     return [json.dumps(about).encode() + b"\n", *(array.reshape(-1).view(np.uint8) for array in arrays.values())]

@@ -26,8 +26,8 @@ def load_dataset(path_or_name: str | Path, features: str | None = None) -> ZeroS
     ZeroShotDataset
         Checked: what exists is valid.
     """
-    found = _read(path_or_name, features)
-    dataset = found if isinstance(found, ZeroShotDataset) else ZeroShotDataset.judged(found)
+    loaded = _read(path_or_name, features)
+    dataset = loaded if isinstance(loaded, ZeroShotDataset) else ZeroShotDataset.judged(loaded)
     for finding in dataset.warnings:
         warnings.warn(f"{dataset.name}: {finding.message}", FirstsightWarning, 2)
     return dataset
@@ -35,8 +35,8 @@ def load_dataset(path_or_name: str | Path, features: str | None = None) -> ZeroS
 
 def load_unchecked(path_or_name: str | Path, features: str | None = None) -> UncheckedDataset:
     """As `load_dataset`, unjudged."""
-    found = _read(path_or_name, features)
-    return UncheckedDataset.of(found) if isinstance(found, ZeroShotDataset) else found
+    loaded = _read(path_or_name, features)
+    return UncheckedDataset.of(loaded) if isinstance(loaded, ZeroShotDataset) else loaded
 
 
 def _read(path_or_name: str | Path, features: str | None) -> ZeroShotDataset | UncheckedDataset:

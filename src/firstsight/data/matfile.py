@@ -27,10 +27,10 @@ def read_matrix(path: str | Path, name: str) -> np.ndarray:
     """
     path = Path(path)
     with one_sentence(path):
-        found: np.ndarray | None = _layout(path).read_matrix(path, name)
-    if found is None:
+        matrix: np.ndarray | None = _layout(path).read_matrix(path, name)
+    if matrix is None:
         raise BadInput(f"{path} has no variable {name!r}; check that this is the right file.")
-    return found
+    return matrix
 
 
 def variable_shapes(path: str | Path) -> dict[str, tuple[int, ...]]:
@@ -45,8 +45,8 @@ def read_variables(path: str | Path, names: Iterable[str]) -> dict[str, np.ndarr
     """Those of `names` that are there: numbers as MATLAB shapes them, cells and text as lists of strings."""
     path = Path(path)
     with one_sentence(path):
-        found: dict[str, np.ndarray | list[str]] = _layout(path).read_variables(path, set(names))
-    return found
+        variables: dict[str, np.ndarray | list[str]] = _layout(path).read_variables(path, set(names))
+    return variables
 
 
 def _layout(path: Path) -> ModuleType:

@@ -73,16 +73,16 @@ def _dataset(path: Path, file: h5py.File, name: str) -> h5py.Dataset:
     """
     import h5py
 
-    found = file[name] if isinstance(_link(file, name), h5py.HardLink) else None
-    return _own(path, found, name)
+    stored = file[name] if isinstance(_link(file, name), h5py.HardLink) else None
+    return _own(path, stored, name)
 
 
-def _own(path: Path, found: object, name: str) -> h5py.Dataset:
+def _own(path: Path, stored: object, name: str) -> h5py.Dataset:
     import h5py
 
-    if not isinstance(found, h5py.Dataset) or found.is_virtual or found.external or found.shape is None:
+    if not isinstance(stored, h5py.Dataset) or stored.is_virtual or stored.external or stored.shape is None:
         raise BadInput(f"{name!r} in {path} must be an array stored in the file itself; save it as one.")
-    return found
+    return stored
 
 
 def _ask(allowance: Allowance, stored: h5py.Dataset, path: Path, name: str) -> None:
@@ -111,8 +111,8 @@ def _value(
         return [_text(path, stored, name, allowance)]
     if stored.dtype.kind not in "biuf":
         raise BadInput(f"{name!r} in {path} must hold real numbers, text or a cell of names; save it as such.")
-    found: np.ndarray = stored[()].T
-    return found
+    matrix: np.ndarray = stored[()].T
+    return matrix
 
 
 def _text(path: Path, stored: h5py.Dataset, name: str, allowance: Allowance) -> str:

@@ -61,14 +61,14 @@ def variable_shapes(path: Path) -> dict[str, tuple[int, ...]]:
 
 def read_variables(path: Path, names: set[str]) -> dict[str, np.ndarray | list[str]]:
     """See `matfile.read_variables`."""
-    found: dict[str, np.ndarray | list[str]] = {}
+    variables: dict[str, np.ndarray | list[str]] = {}
     allowance = Allowance(path)
     with path.open("rb") as file:
         for header, source in _variables(file, path):
             if header.name in names:
-                found[header.name] = _value(source, header, path, allowance)
+                variables[header.name] = _value(source, header, path, allowance)
                 source.finish()
-    return found
+    return variables
 
 
 def _variables(file: BinaryIO, path: Path) -> Iterator[tuple[_Header, _Source]]:

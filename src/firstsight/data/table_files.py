@@ -85,10 +85,10 @@ def _one_sentence(path: Path) -> Iterator[None]:
 
 def texts(path: Path, column: pd.Series) -> list[str]:
     """A column of names, none of them empty."""
-    found = ["" if missing else str(value) for value, missing in zip(column, column.isna(), strict=True)]
-    if "" in found and column.name != "split":
+    cells = ["" if missing else str(value) for value, missing in zip(column, column.isna(), strict=True)]
+    if "" in cells and column.name != "split":
         raise BadInput(f"Column {column.name!r} of {path} has empty entries; fill them in.")
-    return found
+    return cells
 
 
 def numbers(path: Path, table: pd.DataFrame) -> np.ndarray:
@@ -99,8 +99,8 @@ def numbers(path: Path, table: pd.DataFrame) -> np.ndarray:
     if table.shape[1] == 0:
         raise BadInput(f"{path} has no columns of numbers; add some.")
     with np.errstate(over="ignore"):  # too large for float32 becomes inf, which is then reported as such
-        found: np.ndarray = as_float32(path.stem, table.to_numpy(dtype=np.float32, na_value=np.nan))
-    return found
+        values: np.ndarray = as_float32(path.stem, table.to_numpy(dtype=np.float32, na_value=np.nan))
+    return values
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
@@ -110,9 +110,9 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     Allowance(path).take(
         8 * size.num_rows * size.num_columns, "The table"
     )  # a run of equal values costs the file nothing
-    found = pyarrow.parquet.read_table(path)
-    found.validate(full=True)  # text that is none would be found out much later
-    table: pd.DataFrame = found.to_pandas()
+    stored = pyarrow.parquet.read_table(path)
+    stored.validate(full=True)  # text that is none would be found out much later
+    table: pd.DataFrame = stored.to_pandas()
     return table.reset_index() if table.index.name else table  # a frame saved with its index
 
 

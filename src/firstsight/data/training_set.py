@@ -28,8 +28,8 @@ class TrainingSet(ZeroShotDataset):
     @property
     def pool(self) -> np.ndarray:
         """Features of the rows without a label."""
-        found: np.ndarray = self.features[self.labels < 0]
-        return found
+        rows: np.ndarray = self.features[self.labels < 0]
+        return rows
 
     def findings(self) -> list[Finding]:
         """What the audit says."""

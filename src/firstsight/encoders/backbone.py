@@ -68,15 +68,15 @@ class Backbone:
 
             def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
                 if hasattr(self.model, "get_image_features"):  # CLIP, SigLIP: the space that texts share
-                    found = self.model.get_image_features(pixel_values=pixel_values)
-                    found = getattr(found, "pooler_output", found)
+                    features = self.model.get_image_features(pixel_values=pixel_values)
+                    features = getattr(features, "pooler_output", features)
                 else:
                     out = self.model(pixel_values=pixel_values)
-                    found = getattr(out, "pooler_output", None)
-                    if found is None:  # no pooling layer: a transformer's first token stands for the picture
-                        found = out.last_hidden_state
-                        found = found[:, 0] if found.ndim == 3 else found.mean(dim=(2, 3))
-                flat: torch.Tensor = found.flatten(1)
+                    features = getattr(out, "pooler_output", None)
+                    if features is None:  # no pooling layer: a transformer's first token stands for the picture
+                        features = out.last_hidden_state
+                        features = features[:, 0] if features.ndim == 3 else features.mean(dim=(2, 3))
+                flat: torch.Tensor = features.flatten(1)
                 return flat
 
         return Pooled().eval()

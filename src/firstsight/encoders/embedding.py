@@ -54,19 +54,19 @@ def embed(
     """
     if out is not None and Path(out).suffix not in (".npz", ".npy"):
         raise BadInput(f"The file must end in .npz or .npy, but is called {Path(out).name!r}; rename it.")
-    found = pictures if isinstance(pictures, PictureFolder) else survey_pictures(pictures)
-    folder = found.place
-    for remark in found.remarks():
+    survey = pictures if isinstance(pictures, PictureFolder) else survey_pictures(pictures)
+    folder = survey.place
+    for remark in survey.remarks():
         logger.warning("%s", remark)
     encoder = encoders.PictureEncoder(backbone, batch_size=batch_size, runtime=runtime)
     root = folder if folder.is_dir() else folder.parent
-    with progress(f"Pictures in {name_as_text(folder.name or folder)}", len(found.paths), verbose) as show:
-        encoded = encoder.encode(found.paths, progress=lambda done, total: show(done, ""), root=root, announce=say)
-    skipped, classes = encoded.skipped, found.classes
+    with progress(f"Pictures in {name_as_text(folder.name or folder)}", len(survey.paths), verbose) as show:
+        encoded = encoder.encode(survey.paths, progress=lambda done, total: show(done, ""), root=root, announce=say)
+    skipped, classes = encoded.skipped, survey.classes
     tell_skipped(skipped)
     if not encoded.files:
         raise BadInput(
-            f"None of the {len(found.paths)} pictures in {name_as_text(folder)} could be read "
+            f"None of the {len(survey.paths)} pictures in {name_as_text(folder)} could be read "
             f"(for {skipped[0][0]}: {skipped[0][1]}); check them."
         )
     content = FeatureFile(

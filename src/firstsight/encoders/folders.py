@@ -42,19 +42,21 @@ class PictureFolder:
 
     def remarks(self) -> list[str]:
         """What a person should know of what was left out, a sentence each."""
-        found = []
+        sentences = []
         if self.unread:
-            found.append(f"left out {_count(self.unread, 'file')} in formats that are not read: {_some(self.unread)}.")
+            sentences.append(
+                f"left out {_count(self.unread, 'file')} in formats that are not read: {_some(self.unread)}."
+            )
         if self.empty:
             one = len(self.empty) == 1
-            found.append(
+            sentences.append(
                 f"{len(self.empty)} sub-folder{'' if one else 's'} without a picture of {'its' if one else 'their'} "
                 f"own: {_some(self.empty)}."
             )
         if self.repeated:
             links = "1 link leads" if self.repeated == 1 else f"{self.repeated} links lead"
-            found.append(f"{links} to pictures that are there already; each picture counts once.")
-        return found
+            sentences.append(f"{links} to pictures that are there already; each picture counts once.")
+        return sentences
 
 
 def find_pictures(folder: str | Path) -> tuple[list[Path], list[str] | None]:
@@ -64,8 +66,8 @@ def find_pictures(folder: str | Path) -> tuple[list[Path], list[str] | None]:
     (column file) is of which class (column class). Pictures deeper down belong to the sub-folder
     at the top; links are followed, hidden files left out. A single picture is a folder of one.
     """
-    found = survey_pictures(folder)
-    return found.paths, found.classes
+    survey = survey_pictures(folder)
+    return survey.paths, survey.classes
 
 
 def survey_pictures(folder: str | Path) -> PictureFolder:
@@ -133,7 +135,7 @@ def name_as_text(path: str | os.PathLike[str]) -> str:
     Bytes that are not UTF-8 and control characters become \\x.., so the name can be printed and written anywhere.
     """
     text = os.fsencode(path).decode("utf-8", "backslashreplace")
-    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 class _Walk:
@@ -180,10 +182,10 @@ class _Walk:
         """What is in a folder and not hidden, by name, and whether it is a folder itself."""
         try:
             with os.scandir(folder) as entries:
-                found = sorted((e for e in entries if not e.name.startswith(".")), key=lambda e: e.name)
+                shown = sorted((e for e in entries if not e.name.startswith(".")), key=lambda e: e.name)
         except OSError as error:
             raise _closed(folder, error) from error
-        for entry in found:
+        for entry in shown:
             try:
                 yield entry, entry.is_dir()
             except PermissionError as error:
@@ -210,8 +212,8 @@ class _Walk:
 
 
 def _identity(path: Path) -> tuple[int, int] | str:
-    found = path.stat()
-    return (found.st_dev, found.st_ino) if found.st_ino else os.path.realpath(path)
+    status = path.stat()
+    return (status.st_dev, status.st_ino) if status.st_ino else os.path.realpath(path)
 
 
 def _looks_like_a_picture(path: Path) -> bool:

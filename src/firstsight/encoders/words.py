@@ -55,8 +55,8 @@ class TextEncoder:
             with torch.inference_mode():
                 for start in range(0, len(texts), 64):
                     tokens = tokenizer(texts[start : start + 64], padding=padding, truncation=True, return_tensors="pt")
-                    found = model.get_text_features(**tokens)
-                    vectors.append(getattr(found, "pooler_output", found).numpy())
+                    output = model.get_text_features(**tokens)
+                    vectors.append(getattr(output, "pooler_output", output).numpy())
         return np.concatenate(vectors)
 
     def _sentences(self, texts: list[str]) -> np.ndarray:

@@ -26,11 +26,11 @@ def core_of(estimator: Any) -> Any:
 
 def parameter_prefix(estimator: Any) -> str:
     """What stands before the names of the core's parameters in `set_params`, such as "sje__"."""
-    found = ""
+    path = ""
     while (inside := _inside(estimator)) is not None:
         estimator, prefix, _ = inside
-        found += prefix
-    return found
+        path += prefix
+    return path
 
 
 def fit_on(estimator: Any, dataset: ZeroShotDataset, fit: Callable[..., Any] | None = None) -> Any:
@@ -107,11 +107,11 @@ def _is_search(estimator: Any) -> bool:
 
 
 def _fit_prefix(estimator: Any) -> str:
-    found = ""
+    path = ""
     while (inside := _inside(estimator)) is not None:
         estimator, _, prefix = inside
-        found += prefix
-    return found
+        path += prefix
+    return path
 
 
 def _opened(model: Any, X: np.ndarray) -> tuple[Any, np.ndarray]:

@@ -51,9 +51,9 @@ def measure_generalized(model: Any, dataset: ZeroShotDataset) -> dict[str, Any]:
 MEASURES = {"zsl": measure_conventional, "gzsl": measure_generalized}
 
 
-def _in_percent(found: Figures, *names: str) -> dict[str, Any]:
-    per_class = {of: {name: percent(value) for name, value in own.items()} for of, own in found.per_class.items()}
-    return {**{name: percent(getattr(found, name)) for name in names}, "per_class": per_class}
+def _in_percent(fractions: Figures, *names: str) -> dict[str, Any]:
+    per_class = {of: {name: percent(value) for name, value in own.items()} for of, own in fractions.per_class.items()}
+    return {**{name: percent(getattr(fractions, name)) for name in names}, "per_class": per_class}
 
 
 def _facts(model: Any, X: np.ndarray, y: np.ndarray, scores: np.ndarray, columns: np.ndarray) -> dict[str, Any]:

@@ -113,6 +113,6 @@ def evaluate(estimator: Any, dataset: ZeroShotDataset | str | Path, settings: Se
         all_classes = dataset.seen_classes + dataset.unseen_classes
         pairs["ts"] = answers("gzsl", "test_unseen", all_classes)
         pairs["tr"] = answers("gzsl", "test_seen", all_classes)
-    found = figures(**pairs)
+    accuracies = figures(**pairs)
     seconds = time.perf_counter() - began
-    return Result(found.t1, found.ts, found.tr, found.h, seconds, found.per_class, models)
+    return Result(accuracies.t1, accuracies.ts, accuracies.tr, accuracies.h, seconds, accuracies.per_class, models)

@@ -77,8 +77,8 @@ def h_scorer(estimator: Any, X: ArrayLike, y: ArrayLike) -> float:
             "H needs test rows of classes that were trained on, and all of these rows are of other classes; split with "
             "`evaluation.scorers.ClassWiseSplit`, which holds out both."
         )
-    found = model.predict(rows, classes=np.concatenate([model.seen_classes_, unseen]))
-    return figures(ts=(truth[new], found[new]), tr=(truth[~new], found[~new])).h or 0.0
+    answers = model.predict(rows, classes=np.concatenate([model.seen_classes_, unseen]))
+    return figures(ts=(truth[new], answers[new]), tr=(truth[~new], answers[~new])).h or 0.0
 
 
 class ClassWiseSplit(BaseCrossValidator):

@@ -73,9 +73,9 @@ def read_together(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
             time.sleep(0.001)  # where folders are exchanged in two steps, there is a moment without
             continue
         try:
-            found = _read_from(handle, names)
-            if len(found) == len(names) or _is_at(handle, folder):
-                return found
+            contents = _read_from(handle, names)
+            if len(contents) == len(names) or _is_at(handle, folder):
+                return contents
         finally:
             os.close(handle)
     raise OSError(f"{folder} is being replaced all the time")

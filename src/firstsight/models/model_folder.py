@@ -147,18 +147,18 @@ def _read(folder: Path, method: type[ZeroShotClassifier] | None) -> tuple[Saved,
     if not (folder / MODEL).is_file() and not folder.is_dir():
         _no_model(folder)
     try:
-        found = read_together(folder, (MODEL, ARRAYS))
-        if MODEL not in found:
+        contents = read_together(folder, (MODEL, ARRAYS))
+        if MODEL not in contents:
             _no_model(folder)
-        about = read_model_file(found[MODEL], folder)
-        if ARRAYS not in found:
+        about = read_model_file(contents[MODEL], folder)
+        if ARRAYS not in contents:
             raise ValueError(f"{ARRAYS} is missing")
-        if hashlib.sha256(found[ARRAYS]).hexdigest() != about.arrays_sha256:
+        if hashlib.sha256(contents[ARRAYS]).hexdigest() != about.arrays_sha256:
             raise UnreadableFile(
                 f"{folder}/{ARRAYS} is not the file that model.json describes (truncated or changed); restore it or "
                 "fit the model again."
             )
-        arrays = load_arrays(found[ARRAYS])
+        arrays = load_arrays(contents[ARRAYS])
         before = {name: arrays.pop(name) for name in list(arrays) if name.startswith(PREFIX)}
         return Saved(_rebuild(about, arrays, method), about.provenance, about), before
     except BadInput:

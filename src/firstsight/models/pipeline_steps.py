@@ -69,8 +69,8 @@ def put_together(core: ZeroShotClassifier, steps: Steps, arrays: dict[str, np.nd
         given = {k: tuple(v) if isinstance(v, list) else v for k, v in step.parameters.items()}
         one = kind(**given)
         own = f"{PREFIX}{number}/"
-        found = {name.removeprefix(own): array for name, array in arrays.items() if name.startswith(own)}
-        for attribute, value in {**step.values, **found}.items():
+        own_arrays = {name.removeprefix(own): array for name, array in arrays.items() if name.startswith(own)}
+        for attribute, value in {**step.values, **own_arrays}.items():
             if not _is_fitted(attribute):
                 raise ValueError(f"{attribute!r} is no fitted attribute")
             setattr(one, attribute, np.array(value) if attribute == "feature_names_in_" else value)

@@ -18,7 +18,7 @@ def read_style(*names: str) -> str:
     """Style sheets, one after the other: without comments, fonts inside."""
     sheet = "\n".join(_PARTS.joinpath(name).read_text(encoding="utf-8") for name in names)
     sheet = re.sub(r"/\*.*?\*/\s*", "", sheet, flags=re.DOTALL)
-    return re.sub(r'url\("(fonts/[\w-]+\.woff2)"\)', lambda found: f"url({_font(found[1])})", sheet)
+    return re.sub(r'url\("(fonts/[\w-]+\.woff2)"\)', lambda match: f"url({_font(match[1])})", sheet)
 
 
 def read_script(*names: str) -> str:

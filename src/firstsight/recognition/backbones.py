@@ -66,13 +66,13 @@ class OwnBackbone:
                 "on pictures; give a file with features from the same source."
             )
         try:
-            found = encoders.PictureEncoder(self.place, **self.options)
-            fingerprint = found.fingerprint
+            encoder = encoders.PictureEncoder(self.place, **self.options)
+            fingerprint = encoder.fingerprint
         except FirstsightError as error:
             if self.given is not None:
                 raise
             raise BadInput(
                 f"The model needs its backbone {self.known.name!r}: say where it is with --backbone FOLDER. ({error})"
             ) from error
-        self.check("This is", found.backbone, fingerprint)
-        return found
+        self.check("This is", encoder.backbone, fingerprint)
+        return encoder

@@ -72,22 +72,22 @@ def read_rows(given: Any, n_features: int, check: Callable[[FeatureFile, str], N
         X = given[None] if given.ndim == 1 else given
         if X.ndim != 2:
             raise BadInput(f"Features must be rows (n, d) of numbers, but have the shape {given.shape}.")
-        found, what = Rows(X, list(range(len(X)))), "The array"
+        rows, what = Rows(X, list(range(len(X)))), "The array"
     elif isinstance(given, FeatureFile):
         check(given, "The features")
-        found, what = _of_file(given, list(given.names)), "The feature file"
+        rows, what = _of_file(given, list(given.names)), "The feature file"
     else:
         what = str(given)
         file = read_feature_file(given)
         check(file, f"The features in {what}")
         numbered = file.names == [str(number) for number in range(len(file.names))]
-        found = _of_file(file, list(range(len(file.names))) if numbered else list(file.names))
-    if found.features.shape[1] != n_features:
+        rows = _of_file(file, list(range(len(file.names))) if numbered else list(file.names))
+    if rows.features.shape[1] != n_features:
         raise BadInput(
-            f"{what} has {found.features.shape[1]} features per row; the model was fitted with {n_features}: use "
+            f"{what} has {rows.features.shape[1]} features per row; the model was fitted with {n_features}: use "
             "features from the same source."
         )
-    return found
+    return rows
 
 
 def _of_file(file: FeatureFile, names: list[str | int]) -> Rows:
@@ -101,12 +101,12 @@ def read_pictures(given: Iterable[Any], encode: Encode, progress: Show | None = 
     truth: list[str | None] = []
     for one in given:
         if isinstance(one, (str, Path)):
-            found = survey_pictures(one)
-            for remark in found.remarks():
+            survey = survey_pictures(one)
+            for remark in survey.remarks():
                 logger.warning("%s", remark)
-            pictures += found.paths
-            names += [name_as_text(path) for path in found.paths]
-            truth += found.classes if found.classes is not None else [None] * len(found.paths)
+            pictures += survey.paths
+            names += [name_as_text(path) for path in survey.paths]
+            truth += survey.classes if survey.classes is not None else [None] * len(survey.paths)
         else:
             names.append(getattr(one, "filename", "") or f"picture {len(pictures) + 1}")
             truth.append(None)

@@ -195,8 +195,8 @@ def _checked(
     """Pictures as they were given or, if it is a folder, what is in it: of described classes, before the long part."""
     if isinstance(pictures, FeatureFile) or is_feature_file(pictures):
         return pictures
-    found = survey_pictures(pictures)
-    labels = found.classes
+    survey = survey_pictures(pictures)
+    labels = survey.classes
     if labels is None:
         raise BadInput(f"{pictures} must have one sub-folder per class, but holds pictures directly; sort them first.")
     check_described(labels, descriptions)
@@ -205,16 +205,16 @@ def _checked(
             f"None of the unseen classes has pictures to test on (for example {sorted(held)[0]!r}); leave it out."
         )
     check_described([label for label in labels if label not in held], descriptions)
-    return found
+    return survey
 
 
 def _features(pictures: str | Path | FeatureFile | PictureFolder, **encoding: Any) -> FeatureFile:
     if isinstance(pictures, PictureFolder):
         return embed(pictures, **encoding)
-    found = pictures if isinstance(pictures, FeatureFile) else read_feature_file(pictures)
-    if found.labels is None:
+    file = pictures if isinstance(pictures, FeatureFile) else read_feature_file(pictures)
+    if file.labels is None:
         raise BadInput("The features say nothing about classes; learning needs the class of every row.")
-    return found
+    return file
 
 
 def _training_set(
@@ -241,9 +241,9 @@ def _choose(
     """The method asked for, or what serves best; a preset asks for the deep embedding, which alone has any."""
     pool, parameters = len(training.pool), dict(parameters or {})
     if method is not None:
-        found = find_method(method) if isinstance(method, str) else method
-        if pool and not found.transductive:
-            name = method if isinstance(method, str) else getattr(found, "__name__", type(found).__name__)
+        chosen = find_method(method) if isinstance(method, str) else method
+        if pool and not chosen.transductive:
+            name = method if isinstance(method, str) else getattr(chosen, "__name__", type(chosen).__name__)
             raise BadInput(f"{name} cannot learn from pictures without labels; leave --unlabeled out, or --method.")
     elif "preset" in parameters:
         method = "transductive-deep-embedding" if pool else "deep-embedding"

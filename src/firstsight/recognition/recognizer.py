@@ -127,7 +127,7 @@ class Recognizer:
         model = self.model  # one model for the whole answer, whoever changes classes meanwhile
         candidates = choose_classes(model, classes)
         rows = self._read(inputs, progress)
-        found = answer(
+        answers = answer(
             model,
             rows.features,
             candidates,
@@ -138,7 +138,7 @@ class Recognizer:
             why=why,
             progress=progress,
         )
-        return found.about(rows.names, rows.truth, rows.skipped, rows.key, rows.pictures)
+        return answers.about(rows.names, rows.truth, rows.skipped, rows.key, rows.pictures)
 
     def score(self, inputs: Any, y: Sequence[Any] | None = None, *, classes: Candidates = None) -> Score:
         """Count how often it is right, and what it takes for what.
@@ -165,12 +165,12 @@ class Recognizer:
             raise BadInput(f"`y` must name the class of each of the {len(answers)} rows{left_out}, but has {len(y)}.")
         if y is not None:
             answers = answers.about(answers.names, [str(one) for one in y])
-        found = answers.score()
-        if found is None:
+        score = answers.score()
+        if score is None:
             raise BadInput(
                 "There is nothing to compare with: expected sub-folders named like the model's classes, or labels `y`."
             )
-        return found
+        return score
 
     def answer_shards(
         self, shards: Sequence[str | Path], out: str | Path, *, told: Told | None = None, **options: Any

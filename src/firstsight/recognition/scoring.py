@@ -60,13 +60,13 @@ class Score:
             f"{self.right} of {self.rows:,} right ({100 * self.accuracy:.1f} %; mean over "
             f"{counted(len(self.per_class), 'class')}: {100 * self.mean_class_accuracy:.1f} %)."
         ]
-        found = self.confusions
-        if len(found):
+        pairs = self.confusions
+        if len(pairs):
             shown = [
                 f"{true} taken for {answer} ({n})"
-                for true, answer, n in found.head(CONFUSIONS_SHOWN).to_numpy().tolist()
+                for true, answer, n in pairs.head(CONFUSIONS_SHOWN).to_numpy().tolist()
             ]
-            more = f" and {len(found) - CONFUSIONS_SHOWN} other pairs" if len(found) > CONFUSIONS_SHOWN else ""
+            more = f" and {len(pairs) - CONFUSIONS_SHOWN} other pairs" if len(pairs) > CONFUSIONS_SHOWN else ""
             lines.append("Most often: " + ", ".join(shown) + more + ".")
         return "\n".join(lines)
 

@@ -41,10 +41,10 @@ def name_shards(
     places = _places([Path(shard) for shard in shards], Path(out))
     width = recognise.model.n_features_in_
     for shard in places:
-        if shard.suffix == ".npy" and (found := DiskRows(shard).shape[1]) != width:
+        if shard.suffix == ".npy" and (n_features := DiskRows(shard).shape[1]) != width:
             raise BadInput(
-                f"{shard} has {found} features per row; the model was fitted with {width}: use features from the same "
-                "source, or leave the file out."
+                f"{shard} has {n_features} features per row; the model was fitted with {width}: use features from the "
+                "same source, or leave the file out."
             )
     asked = {"model": _digest(recognise.model), "options": {k: repr(v) for k, v in sorted(options.items())}}
     missing = [shard for shard, place in places.items() if not _is_there(place, shard, asked)]
@@ -87,8 +87,8 @@ def _is_there(place: Path, shard: Path, asked: dict[str, Any]) -> bool:
 
 def _state(shard: Path) -> list[Any]:
     """Changes when the shard does; of a folder, when a file comes or goes."""
-    found = shard.stat()
-    return [str(shard), found.st_size, found.st_mtime_ns]
+    status = shard.stat()
+    return [str(shard), status.st_size, status.st_mtime_ns]
 
 
 def _tables(recognise: Recognizer, shard: Path, options: dict[str, Any]) -> Iterator[pd.DataFrame]:

@@ -87,12 +87,12 @@ def read_records(place: str | Path) -> list[Record]:
 
 def _newest(lines: Iterable[_Line]) -> list[_Line]:
     """The last record of each cell; one that was finished stays so, whatever went wrong when it was run again."""
-    found: dict[Key, _Line] = {}
+    newest: dict[Key, _Line] = {}
     for line in lines:
-        before = found.get(key_of(line.record))
+        before = newest.get(key_of(line.record))
         if before is None or line.record.status == "done" or before.record.status != "done":
-            found[key_of(line.record)] = line
-    return list(found.values())
+            newest[key_of(line.record)] = line
+    return list(newest.values())
 
 
 def _parse(file: Path) -> list[_Line]:
@@ -100,7 +100,7 @@ def _parse(file: Path) -> list[_Line]:
         lines = read_regular(file).split(b"\n")
     except OSError as error:
         raise UnreadableFile(f"{file} cannot be read ({error.strerror}); check the path and its permissions.") from None
-    found = []
+    parsed = []
     for number, text in enumerate(lines, start=1):
         if not text.strip():
             continue
@@ -115,8 +115,8 @@ def _parse(file: Path) -> list[_Line]:
                 "another folder."
             ) from None
         _refuse_other_version(file, record.schema_version)
-        found.append(_Line(record, text))
-    return found
+        parsed.append(_Line(record, text))
+    return parsed
 
 
 def _is_cut_off(text: bytes) -> bool:

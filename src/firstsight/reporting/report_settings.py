@@ -36,13 +36,13 @@ def read_settings(folder: Path) -> ReportSettings:
     if not path.exists():
         return ReportSettings()
     try:
-        found = ReportSettings.model_validate(tomllib.loads(read_regular(path).decode()))
+        settings = ReportSettings.model_validate(tomllib.loads(read_regular(path).decode()))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UnreadableFile(f"{path} cannot be read ({error}); mend it, or remove it.") from None
     except ValidationError as error:
         known = ", ".join(ReportSettings.model_fields)
         raise UnreadableFile(f"{path} is not as expected: {reason(error)}; it may have {known}.") from None
-    for words, address in found.links.items():
+    for words, address in settings.links.items():
         if not address.startswith(("https://", "http://")):
             raise UnreadableFile(f"{path} links {words!r} to {address!r}; an address begins with https:// or http://.")
-    return found
+    return settings

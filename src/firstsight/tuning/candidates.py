@@ -63,13 +63,13 @@ def search_optuna(
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     space = {name: _distribution(values) for name, values in grid.items()}
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
-    found = []
+    candidates = []
     for _ in range(trials):
         trial = study.ask(space)
         (candidate,) = score([dict(trial.params)])
         study.tell(trial, candidate.mean(objective) if candidate.scores else 0.0)
-        found.append(candidate)
-    return found
+        candidates.append(candidate)
+    return candidates
 
 
 def best_of(candidates: list[Candidate], objective: str) -> Candidate:

@@ -34,7 +34,7 @@ def gather_choices(
     A setting takes the choice that was made for it; where only the other setting's was made, it takes that.
     """
     known = {dataset.name: dataset for dataset in datasets}
-    found: dict[str, Choices] = {name: {} for name in known}
+    gathered: dict[str, Choices] = {name: {} for name in known}
     source: dict[tuple[str, str, str], str] = {}
     for file, choice in choices_made:
         dataset = known.get(choice.dataset)
@@ -42,7 +42,7 @@ def gather_choices(
             continue  # a folder may serve several benchmarks
         if choice.split != dataset.split_hash:
             raise BadInput(f"{file} was tuned on another split of {dataset.name}; tune again on this one.")
-        by_setting = found[dataset.name].setdefault(choice.method, {})
+        by_setting = gathered[dataset.name].setdefault(choice.method, {})
         about = {"folds": choice.folds, "candidates": len(choice.candidates), "search": choice.search}
         for objective, parameters in choice.chosen.items():
             before = source.setdefault((dataset.name, choice.method, objective), file)
@@ -56,24 +56,24 @@ def gather_choices(
             kept = choice.default is not None and parameters == {**choice.fixed, **choice.default}
             tuned = {"objective": same, **about, **({"kept_defaults": True} if kept else {})}
             by_setting[objective] = {"parameters": parameters, "tuned": tuned}
-    if not any(found.values()):
+    if not any(gathered.values()):
         raise BadInput(f"{place} holds nothing that was tuned on {', '.join(known)}; leave it out, or tune first.")
-    for choices in found.values():
+    for choices in gathered.values():
         for by_setting in choices.values():
             for setting, other in (("zsl", "gzsl"), ("gzsl", "zsl")):
                 if setting not in by_setting:
                     by_setting[setting] = by_setting[other]
-    return found
+    return gathered
 
 
 def untuned(choices: dict[str, Choices], methods: list[str], settings: Iterable[str]) -> list[str]:
     """What tuning does not cover, in sentences: nobody should take defaults for a choice."""
     lines = []
-    for dataset, found in choices.items():
-        if without := [method for method in methods if method not in found]:
+    for dataset, by_method in choices.items():
+        if without := [method for method in methods if method not in by_method]:
             lines.append(f"Not tuned on {dataset}, and run with their defaults: {', '.join(without)}.")
         for setting in settings:
-            objectives = {m: found[m][setting]["tuned"]["objective"].split("+") for m in methods if m in found}
+            objectives = {m: by_method[m][setting]["tuned"]["objective"].split("+") for m in methods if m in by_method}
             if other := [method for method, own in objectives.items() if setting not in own]:
                 lines.append(f"Tuned on {dataset} for the other setting than {setting} only: {', '.join(other)}.")
     return lines

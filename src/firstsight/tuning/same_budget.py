@@ -78,13 +78,13 @@ def tune_all(
     engine_of(engine, scheduler, processes)  # a mistake here is nobody's grid
     where = {"engine": engine, "scheduler": scheduler, "processes": processes}
     settings = {"objective": objective, "folds": number, "random_state": random_state}
-    found = []
+    choices = []
     for entry in entries_of(estimators):
         try:
-            found.append(_one(entry, dataset, Path(out), progress, settings, where))
+            choices.append(_one(entry, dataset, Path(out), progress, settings, where))
         except BadInput as error:  # it cannot be searched, or not on these data: the others can
             say(f"{entry.name} on {dataset.name} stays as it is: {error}")
-    return found
+    return choices
 
 
 def _one(

@@ -109,13 +109,13 @@ class Choice:
     @property
     def best(self) -> dict[str, Any]:
         """The parameters of the best candidate; where two objectives disagree, `chosen` has both."""
-        found = [self.winner(o).parameters for o in self.objectives]
-        if any(parameters != found[0] for parameters in found):
+        winners = [self.winner(o).parameters for o in self.objectives]
+        if any(parameters != winners[0] for parameters in winners):
             raise BadInput(
-                f"T1 is best with {in_words(found[0])} and H with {in_words(found[1])}; take choice.chosen['zsl'] or "
-                'choice.chosen[\'gzsl\'], or tune with objective="t1" or "h".'
+                f"T1 is best with {in_words(winners[0])} and H with {in_words(winners[1])}; take choice.chosen['zsl'] "
+                'or choice.chosen[\'gzsl\'], or tune with objective="t1" or "h".'
             )
-        return found[0]
+        return winners[0]
 
     @property
     def table(self) -> pd.DataFrame:
@@ -125,12 +125,12 @@ class Choice:
         return pd.DataFrame([{**c.parameters, **self._scores(c), "error": c.error or None} for c in self.candidates])
 
     def _scores(self, candidate: Candidate) -> dict[str, float | None]:
-        found: dict[str, float | None] = {}
+        columns: dict[str, float | None] = {}
         for objective in self.objectives if candidate.scores else []:
             title, scores = TITLES[FIGURE[objective]], candidate.scores[objective]
-            found |= {title: candidate.mean(objective), f"{title} deviation": candidate.deviation(objective)}
-            found |= {f"{title} fold {n}": score for n, score in enumerate(scores, start=1)}
-        return found
+            columns |= {title: candidate.mean(objective), f"{title} deviation": candidate.deviation(objective)}
+            columns |= {f"{title} fold {n}": score for n, score in enumerate(scores, start=1)}
+        return columns
 
     @property
     def estimator(self) -> Any:
@@ -295,13 +295,13 @@ def grid_of(entry: Entry, grid: Grid | None) -> dict[str, list[Any]]:
     """The values to try, judged before anything is fitted: the caller's, or the method's own that are not set."""
     if grid is None:
         own = getattr(entry.kind, "grid", {}) if entry.estimator is None or not _has_steps(entry) else {}
-        found = {name: list(values) for name, values in own.items() if name not in entry.given}
-        if not found:
+        tried = {name: list(values) for name, values in own.items() if name not in entry.given}
+        if not tried:
             raise BadInput(f"{entry.name} has no grid of its own to search; give one: {{'name': [value, …]}}.")
-        return found
-    found = {name: list(values) for name, values in grid.items()}
+        return tried
+    tried = {name: list(values) for name, values in grid.items()}
     known = entry.make({}, 0, "gzsl").get_params()
-    for name, values in found.items():
+    for name, values in tried.items():
         if name not in known:
             raise UnknownName(f"parameter of {entry.name}", name, known)
         if not values:
@@ -312,7 +312,7 @@ def grid_of(entry: Entry, grid: Grid | None) -> dict[str, list[Any]]:
             made = entry.make({name: value}, 0, "gzsl")
             if isinstance(made, ZeroShotClassifier):
                 judge(made)
-    return found
+    return tried
 
 
 def tell_fit(records: list[Record]) -> None:

@@ -48,16 +48,16 @@ class Trials:
         instead = f"those are trials of another search: remove {self.folder} to start anew"
         with prepare(self.folder, self.folds, plans, instead=instead) as session:
             session.run(self.engine, self._show)
-        found = {key_of(record): record for record in read_records(self.folder)}
-        return [self._candidate(parameters, found) for parameters in candidates]
+        records = {key_of(record): record for record in read_records(self.folder)}
+        return [self._candidate(parameters, records) for parameters in candidates]
 
     def _show(self, event: Event) -> None:
         if event.records is not None:
             self.tell(event.records)
 
-    def _candidate(self, parameters: dict[str, Any], found: dict[Key, Record]) -> Candidate:
+    def _candidate(self, parameters: dict[str, Any], known: dict[Key, Record]) -> Candidate:
         cells = [
-            [found[key_of(Cell(fold.name, self.entry.name, self.seed, parameters, STUDY, o))] for fold in self.folds]
+            [known[key_of(Cell(fold.name, self.entry.name, self.seed, parameters, STUDY, o))] for fold in self.folds]
             for o in self.objectives
         ]
         errors = [record.error or "" for records in cells for record in records if record.status == "failed"]

@@ -16,7 +16,7 @@ def test_methods_are_ranked_over_the_data_sets(read, synthetic):
     results = read(_records(synthetic))
     (one,) = rankings(results)
     assert (one.kind, one.metric, one.datasets) == ("inductive", "t1", ["CUB", "SUN", "glyphs"])
-    assert one.found.ranks == {"ale": 1.0, "rn": 2.0, "mine": 3.0}
+    assert one.comparison.ranks == {"ale": 1.0, "rn": 2.0, "mine": 3.0}
     table = rank_table(results, [one])
     assert [[cell.text for cell in row] for row in table.rows[1:]] == [
         ["ale", "1.00"],
@@ -35,7 +35,7 @@ def test_fewer_than_three_data_sets_or_methods_are_not_summed_up(read, synthetic
 def test_transductive_methods_are_ranked_apart_and_who_is_told_more_not_at_all(read, synthetic):
     records = _records(synthetic) + _records(synthetic, {"t1": 80.0, "t2": 81.0, "t3": 82.0}, transductive=True)
     records += _records(synthetic, {"qfsl": 99.0}, transductive=True, extra_supervision="it knows more")
-    found = {one.kind: list(one.found.ranks) for one in rankings(read(records))}
+    found = {one.kind: list(one.comparison.ranks) for one in rankings(read(records))}
     assert found == {"inductive": ["ale", "rn", "mine"], "transductive": ["t3", "t2", "t1"]}
 
 
@@ -48,7 +48,7 @@ def test_h_and_calibrated_h_are_compared_where_they_are_recorded(read, synthetic
 def test_a_method_that_was_not_run_everywhere_is_left_out_and_named(read, synthetic):
     results = read([*_records(synthetic), synthetic.record("CUB", "sje", t1=99.0)])
     (one,) = rankings(results)
-    assert "sje" not in one.found.ranks
+    assert "sje" not in one.comparison.ranks
     assert one.left_out == ["sje"]
     assert verdict(one).endswith("Not run on all of these: sje.")
 
@@ -56,7 +56,7 @@ def test_a_method_that_was_not_run_everywhere_is_left_out_and_named(read, synthe
 def test_a_data_set_with_few_methods_does_not_spoil_the_summary_of_the_others(read, synthetic):
     (one,) = rankings(read([*_records(synthetic), synthetic.record("ponds", "ale")]))
     assert one.datasets == list(SETS)
-    assert len(one.found.ranks) == 3
+    assert len(one.comparison.ranks) == 3
 
 
 def test_the_chart_names_every_method_with_its_rank_for_both_widths(read, synthetic):

@@ -33,20 +33,20 @@ class Reader(Protocol):
 def all_readers() -> dict[str, Reader]:
     """Own readers by their file's name and, after them, those of other installed packages."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    found: dict[str, Reader] = {name: importlib.import_module(f"{__name__}.{name}") for name in names}
+    readers: dict[str, Reader] = {name: importlib.import_module(f"{__name__}.{name}") for name in names}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         try:
-            if point.name in found:
+            if point.name in readers:
                 raise ValueError(f"there is a reader {point.name} already; give its entry point another name.")
             reader = point.load()
             reader = reader() if isinstance(reader, type) else reader
             if not all(callable(getattr(reader, name, None)) for name in ("matches", "read")):
                 raise TypeError(f"it must have `matches(path)` and `read(path, features)`, and is {reader!r}.")
-            found[point.name] = reader
+            readers[point.name] = reader
         except Exception as error:  # whatever another package does wrong, the readers here go on working
             reason = " ".join(str(error).split())
             warnings.warn(f"The reader {point.name!r} ({point.value}) is left out: {reason}", FirstsightWarning, 2)
-    return found
+    return readers
 
 
 def find_reader(path: Path, features: str | None = None) -> Reader:

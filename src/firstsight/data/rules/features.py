@@ -67,7 +67,7 @@ def _twins(digests: dict[str, dict[int, bytes]], first: int) -> Iterator[Finding
                 f"{len(shared)} rows of `{part}` have exactly the features of a row of `train`; row "
                 f"{shared[0] + first}, for example, has those of row {twin + first}.",
             )
-    for part, found in digests.items():
-        repeated = len(found) - len(set(found.values()))
+    for part, digest_rows in digests.items():
+        repeated = len(digest_rows) - len(set(digest_rows.values()))
         if repeated:
             yield Finding("note", f"{repeated} rows of `{part}` repeat the features of another of its rows.")

@@ -27,14 +27,14 @@ def read_map(path: Path) -> Arrays:
     keys = ["dataset", "split", *(f"{which}_{part}" for which in WHICH for part in ("labels", "names", "seen"))]
     keys += [f"{space}_{which}_{part}" for space in SPACES for which in WHICH for part in ("points", "classes")]
     try:
-        found = read_arrays(path, keys)
+        arrays = read_arrays(path, keys)
     except UnreadableFile as error:
         raise UnreadableFile(f"{path} is not a map of `firstsight benchmark`; remove it. {error}") from None
     for space in SPACES:
         for which in WHICH:
-            if f"{space}_{which}_points" in found and not _fits(found, space, which):
+            if f"{space}_{which}_points" in arrays and not _fits(arrays, space, which):
                 raise UnreadableFile(f"{path} is damaged: {space}_{which} does not fit its labels; remove it.")
-    return found
+    return arrays
 
 
 def _fits(arrays: Arrays, space: str, which: str) -> bool:
@@ -61,14 +61,14 @@ def _are_places(points: np.ndarray) -> bool:
 
 def read_maps(folder: Path, splits: Mapping[str, str]) -> Maps:
     """The data set and arrays of each map in `folder/maps`; `splits` are those of the records, by data set."""
-    found = []
+    maps = []
     for path in sorted((folder / "maps").glob("*.npz")):
         arrays = read_map(path)
         name, split = (str(arrays.get(key, default)) for key, default in (("dataset", path.stem), ("split", "")))
         if split and split != splits.get(name, split):
             raise BadInput(f"{path} is of another split than the records of {name}; remove it, or make it anew.")
-        found.append((name, arrays))
-    return found
+        maps.append((name, arrays))
+    return maps
 
 
 def map_picture(dataset: str, arrays: Arrays) -> Picture | None:

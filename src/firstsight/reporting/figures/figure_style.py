@@ -91,7 +91,7 @@ def svg_of(picture: Picture, width: float) -> str:
     drawn = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", drawn, flags=re.DOTALL)
     drawn = re.sub(r' id="[a-zA-Z0-9]+_\d+"', "", drawn)  # figure_1, axes_1: the same in every figure of the page
     drawn = re.sub(r' transform="rotate\(-?0 [^"]*\)"', "", drawn)
-    drawn = re.sub("|".join(_ON_THE_PAGE), lambda found: f"var(--{_ON_THE_PAGE[found[0]]})", drawn)
+    drawn = re.sub("|".join(_ON_THE_PAGE), lambda match: f"var(--{_ON_THE_PAGE[match[0]]})", drawn)
     drawn = re.sub(r"(?<=[\d-])(\d*\.\d\d)\d+", r"\1", drawn)  # a hundredth of a point is finer than any screen
     drawn = drawn.replace("<svg ", '<svg aria-hidden="true" ', 1)
     return re.sub(r"\n\s*", "\n", drawn)

@@ -16,7 +16,7 @@ _MARGIN, _LINE, _STEP = 2.3, 0.5, 0.21  # inches: for names at either side; of t
 
 def rank_chart(results: Results, one: Ranking) -> Picture:
     """Demšar's plot of one comparison, the best method leftmost; on a phone, a row per method."""
-    ranks, distance = one.found.ranks, one.found.critical_difference
+    ranks, distance = one.comparison.ranks, one.comparison.critical_difference
     first, *_, last = ranks
     return Picture(
         f"ranks-{slug(one.metric)}-{one.kind}",
@@ -29,8 +29,8 @@ def rank_chart(results: Results, one: Ranking) -> Picture:
 
 
 def _drawn(one: Ranking, ours: set[str], width: float) -> Figure:
-    ranks, k = one.found.ranks, len(one.found.ranks)
-    top, half = _LINE + 0.2 + 0.11 * len(one.found.alike), -(-k // 2)
+    ranks, k = one.comparison.ranks, len(one.comparison.ranks)
+    top, half = _LINE + 0.2 + 0.11 * len(one.comparison.alike), -(-k // 2)
     height = top + _STEP * half
     figure = Figure(figsize=(width, height))
     axis = figure.add_axes((0, 0, 1, 1))
@@ -40,8 +40,8 @@ def _drawn(one: Ranking, ours: set[str], width: float) -> Figure:
     def at(rank: float) -> float:
         return _MARGIN + (rank - 1) / (k - 1) * (width - 2 * _MARGIN)
 
-    _scale(axis, at, k, one.found.critical_difference)
-    for number, alike in enumerate(one.found.alike):
+    _scale(axis, at, k, one.comparison.critical_difference)
+    for number, alike in enumerate(one.comparison.alike):
         ends, y = [at(ranks[alike[0]]) - 0.04, at(ranks[alike[-1]]) + 0.04], _LINE + 0.1 + 0.11 * number
         axis.plot(ends, [y, y], color=MUTED, linewidth=3.5, solid_capstyle="round", zorder=2)
     for number, (method, rank) in enumerate(ranks.items()):
@@ -69,11 +69,11 @@ def _scale(axis: Axes, at: Callable[[float], float], k: int, distance: float) ->
 
 
 def _drawn_narrow(one: Ranking, ours: set[str], width: float) -> Figure:
-    ranks, k, distance = one.found.ranks, len(one.found.ranks), one.found.critical_difference
+    ranks, k, distance = one.comparison.ranks, len(one.comparison.ranks), one.comparison.critical_difference
     order = list(ranks)
     figure = Figure(figsize=(width, 0.8 + _STEP * k), layout="constrained")
     axis = figure.subplots()
-    for number, alike in enumerate(one.found.alike):
+    for number, alike in enumerate(one.comparison.alike):
         x = k + 0.03 * k * (number + 1.5)
         rows = [order.index(alike[0]) - 0.2, order.index(alike[-1]) + 0.2]
         axis.plot([x, x], rows, color=MUTED, linewidth=3, solid_capstyle="round", clip_on=False)
@@ -82,7 +82,7 @@ def _drawn_narrow(one: Ranking, ours: set[str], width: float) -> Figure:
     axis.set_yticks([-1, *range(k)], [f"CD {distance:.2f}", *(f"{short(m, 28)}  {r:.1f}" for m, r in ranks.items())])
     for label, method in zip(axis.get_yticklabels()[1:], order, strict=True):
         label.set_fontweight("bold" if method in ours else "normal")
-    axis.set(xlim=(0.5, k + 0.03 * k * (len(one.found.alike) + 1)), ylim=(k - 0.4, -1.6))
+    axis.set(xlim=(0.5, k + 0.03 * k * (len(one.comparison.alike) + 1)), ylim=(k - 0.4, -1.6))
     quiet(axis, xlabel="mean rank")
     axis.tick_params(axis="y", length=0)
     return figure

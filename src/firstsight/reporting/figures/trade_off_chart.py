@@ -23,13 +23,13 @@ class _Curve(NamedTuple):
     points: np.ndarray  # (n, 2): ts, tr of the first seed
     area: float | None  # mean over seeds
     run: Record
-    found: SeenUnseen
+    measured: SeenUnseen
 
     def label(self, method: str) -> str:
         return method if self.area is None else f"{method} ({self.area:.1f})"
 
     def calibrated(self) -> tuple[float, float] | None:
-        fixed = self.found.calibrated
+        fixed = self.measured.calibrated
         return (fixed.ts, fixed.tr) if fixed and fixed.ts is not None and fixed.tr is not None else None
 
 
@@ -61,10 +61,10 @@ def _curve(results: Results, dataset: str, method: str) -> _Curve | None:
     runs = [(r, r.seen_unseen) for r in results.runs(dataset, method, "gzsl") if r.seen_unseen and r.seen_unseen.curve]
     if not runs:
         return None
-    run, found = runs[0]
+    run, measured = runs[0]
     areas = [own.ausuc for _, own in runs if own.ausuc is not None]
-    points = sorted(found.curve, key=lambda point: (point[0], -point[1]))
-    return _Curve(np.array(points), mean(areas) if areas else None, run, found)
+    points = sorted(measured.curve, key=lambda point: (point[0], -point[1]))
+    return _Curve(np.array(points), mean(areas) if areas else None, run, measured)
 
 
 def _drawn(curves: Mapping[str, _Curve], best: list[str], width: float) -> Figure:

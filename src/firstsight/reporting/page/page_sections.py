@@ -96,8 +96,8 @@ class Leader(NamedTuple):
 
 def headlines(results: Results) -> dict[str, list[Leader]]:
     """The leaders of each data set."""
-    found = {d: [one for metric in ("t1", "h") if (one := _leader(results, d, metric))] for d in results.datasets}
-    return {dataset: leaders for dataset, leaders in found.items() if leaders}
+    leaders_of = {d: [one for metric in ("t1", "h") if (one := _leader(results, d, metric))] for d in results.datasets}
+    return {dataset: leaders for dataset, leaders in leaders_of.items() if leaders}
 
 
 def _leader(results: Results, dataset: str, metric: str) -> Leader | None:

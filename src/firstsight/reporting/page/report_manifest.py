@@ -81,7 +81,7 @@ def _read(folder: Path) -> Written:
         lines = read_regular(folder / NAME).decode().splitlines()
     except (OSError, UnicodeDecodeError):  # no list, or none of ours: nothing is known to be a report's
         return set()
-    return {(found[1], found[2]) for found in map(_LINE.fullmatch, lines) if found}
+    return {(match[1], match[2]) for match in map(_LINE.fullmatch, lines) if match}
 
 
 def _write(folder: Path, written: Written) -> None:

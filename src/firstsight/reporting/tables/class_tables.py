@@ -29,14 +29,14 @@ def class_table(results: Results) -> Table | None:
             for method, accuracies in methods.items():
                 line = {"dataset": dataset, "method": method, "metric": metric}
                 tidy += [{**line, "class": name, "accuracy": round(v, 2)} for name, v in accuracies.items()]
-        found = of["t1"] or of["ts"]
-        if not found:
+        by_method = of["t1"] or of["ts"]
+        if not by_method:
             continue
-        order = easiest_first(found)
+        order = easiest_first(by_method)
         few = order if len(order) <= 10 else [*order[:5], *order[-5:]]
         rows.append(dataset if few == order else f"{dataset}: the 5 easiest, then the 5 hardest of {len(order)}")
         for name in few:
-            values = {m: found[m][name] for m in found if name in found[m]}
+            values = {m: by_method[m][name] for m in by_method if name in by_method[m]}
             highest = max(values.values())
             first, *others = (m for m in values if values[m] == highest)
             cells = [f"{mean(values.values()):.1f}", f"{min(values.values()):.1f}", f"{highest:.1f}"]

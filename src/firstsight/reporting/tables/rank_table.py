@@ -21,7 +21,7 @@ class Ranking(NamedTuple):
     metric: str
     datasets: list[str]
     left_out: list[str]  # methods that lack one of these data sets
-    found: RankComparison
+    comparison: RankComparison
 
 
 def rankings(results: Results) -> list[Ranking]:
@@ -36,8 +36,8 @@ def rankings(results: Results) -> list[Ranking]:
             datasets, whole = _shared(results.datasets, figures)
             if len(datasets) >= LEAST and len(whole) >= LEAST:
                 left_out = [m for m in methods if figures[m] and m not in whole]
-                found = compare_ranks({m: [figures[m][d] for d in datasets] for m in whole})
-                made.append(Ranking(kind, metric, datasets, left_out, found))
+                comparison = compare_ranks({m: [figures[m][d] for d in datasets] for m in whole})
+                made.append(Ranking(kind, metric, datasets, left_out, comparison))
     return made
 
 
@@ -58,16 +58,16 @@ def rank_table(results: Results, made: list[Ranking]) -> Table | None:
     metrics = [metric for metric in METRICS if any(one.metric == metric for one in made)]
     rows: list[Row] = []
     for kind in dict.fromkeys(one.kind for one in made):
-        own = {one.metric: one.found.ranks for one in made if one.kind == kind}
+        own = {one.metric: one.comparison.ranks for one in made if one.kind == kind}
         methods = sorted(
             {m for ranks in own.values() for m in ranks}, key=lambda m: min(r.get(m, 99.0) for r in own.values())
         )
         best = {metric: min(ranks.values()) for metric, ranks in own.items()}
         rows.append(f"{kind} methods")
         for method in methods:
-            found = [own.get(metric, {}).get(method) for metric in metrics]
-            marks = ["best" if r is not None and r == best[m] else "" for r, m in zip(found, metrics, strict=True)]
-            cells = [Cell("–" if r is None else f"{r:.2f}", mark=mark) for r, mark in zip(found, marks, strict=True)]
+            row = [own.get(metric, {}).get(method) for metric in metrics]
+            marks = ["best" if r is not None and r == best[m] else "" for r, m in zip(row, metrics, strict=True)]
+            cells = [Cell("–" if r is None else f"{r:.2f}", mark=mark) for r, mark in zip(row, marks, strict=True)]
             rows.append([name_cell(results, method), *cells])
     tidy = [
         {
@@ -76,11 +76,11 @@ def rank_table(results: Results, made: list[Ranking]) -> Table | None:
             "method": method,
             "mean_rank": round(rank, 4),
             "data_sets": len(one.datasets),
-            "p": one.found.p,
-            "critical_difference": round(one.found.critical_difference, 4),
+            "p": one.comparison.p,
+            "critical_difference": round(one.comparison.critical_difference, 4),
         }
         for one in made
-        for method, rank in one.found.ranks.items()
+        for method, rank in one.comparison.ranks.items()
     ]
     notes = [
         "Rank 1 is the best of a data set, equals share the mean of their places; the mean is over data sets. "
@@ -92,7 +92,7 @@ def rank_table(results: Results, made: list[Ranking]) -> Table | None:
 
 def verdict(one: Ranking) -> str:
     """What the tests say of one comparison, and who is not in it."""
-    p = "< 0.0001" if one.found.p < 1e-4 else f"= {one.found.p:.4f}"
-    differ = "more than chance explains" if one.found.p < 0.05 else "no more than chance explains"
+    p = "< 0.0001" if one.comparison.p < 1e-4 else f"= {one.comparison.p:.4f}"
+    differ = "more than chance explains" if one.comparison.p < 0.05 else "no more than chance explains"
     said = f"{', '.join(one.datasets)}: ranks differ by {differ} (Friedman, p {p})."
     return said + (f" Not run on all of these: {', '.join(one.left_out)}." if one.left_out else "")

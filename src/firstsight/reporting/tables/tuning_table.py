@@ -16,14 +16,14 @@ _SHOWN = {"t1": "T1", CALIBRATED_H: "H cal."}
 
 def tuning_table(results: Results) -> Table | None:
     """Each method tuned on each data set, beside its defaults, over the seeds that both have."""
-    found = {(d, m): _runs(results, d, m) for d in results.datasets for m in results.methods}
-    datasets = [d for d in results.datasets if any(found[d, m] for m in results.methods)]
+    runs = {(d, m): _runs(results, d, m) for d in results.datasets for m in results.methods}
+    datasets = [d for d in results.datasets if any(runs[d, m] for m in results.methods)]
     if not datasets:
         return None
     columns = [*words("method"), *(Column(title, d) for d in datasets for title in _SHOWN.values())]
     rows: list[Row] = []
     tidy: list[dict[str, Any]] = []
-    for heading, _, own in results.by_space([m for m in results.methods if any(found[d, m] for d in datasets)]):
+    for heading, _, own in results.by_space([m for m in results.methods if any(runs[d, m] for d in datasets)]):
         rows.append(heading)
         for method in own:
             cells = [name_cell(results, method)]
