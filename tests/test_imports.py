@@ -35,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "evaluation": BASE | {"data", "observing"},
     "calibration": JUDGED,
     "models": JUDGED | {"firstsight", "calibration"},
-    "recognition": JUDGED | {"firstsight", "calibration", "models", "encoders", "page_parts"},
+    "recognition": JUDGED | {"firstsight", "calibration", "models", "encoders", "page_parts", "execution"},
     "records": BASE,
     "execution": JUDGED | {"firstsight", "records"},
     "tuning": JUDGED | {"records", "execution"},

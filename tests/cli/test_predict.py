@@ -320,3 +320,29 @@ def test_a_name_is_no_formula_in_a_table(cli, small, rows, tmp_path):
     X, y = small.part("train")
     save(ESZSL().fit(X, [f"=cmd|{name}" for name in y], table), tmp_path / "evil")
     assert all(line["class"].startswith("'=cmd|") for line in _table(cli("predict", tmp_path / "evil", rows).out))
+
+
+def test_many_files_are_answered_in_a_folder_here_or_on_a_cluster(cli, model, small, tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    distributed = pytest.importorskip("distributed")
+    from firstsight.execution import cluster
+
+    for name, rows in (("a", small.features[:5]), ("b", small.features[5:7])):
+        np.save(tmp_path / f"{name}.npy", rows)
+    words = ["predict", model, tmp_path / "*.npy"]
+    refused = cli(*words, "--engine", "dask")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "add --out FOLDER" in refused.err
+    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 0.3)
+    alone = cli(*words, "--out", tmp_path / "out", "--engine", "dask", "--scheduler", "tcp://127.0.0.1:1")
+    assert alone.code != 0
+    assert "No Dask scheduler answered at tcp://127.0.0.1:1" in alone.err
+    about = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+    with distributed.LocalCluster(**about, host="127.0.0.1", protocol="tcp") as workers:
+        where = ["--engine", "dask", "--scheduler", workers.scheduler_address]
+        done = cli(*words, "--out", tmp_path / "out", *where)
+        again = cli(*words, "--out", tmp_path / "out", *where)
+    assert "2 files of answers" in done.err
+    assert "2 of them new" in done.err
+    assert "0 of them new" in again.err
+    assert "0 of them new" in cli(*words, "--out", tmp_path / "out").err  # the answers of this machine

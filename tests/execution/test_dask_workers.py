@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import firstsight
 from firstsight.errors import BadInput
-from firstsight.execution import dask_workers
+from firstsight.execution import cluster as dask
 from firstsight.execution.entries import Entry
 from firstsight.execution.runner import Runner
 from firstsight.execution.worker import ClusterProblem
@@ -145,7 +146,7 @@ def test_a_worker_with_another_version_is_refused_at_the_start_and_when_it_joins
     with pytest.raises(ClusterProblem, match=said):
         firstsight.benchmark("eszsl", small, **about)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dask_workers.DaskWorkers, "_refuse_other_versions", lambda self: None)
+        patch.setattr(dask.Cluster, "_refuse_other_versions", lambda self: None)
         with pytest.raises(ClusterProblem, match=r"has firstsight 0\.0\.1"):
             firstsight.benchmark("eszsl", small, **about)
     assert _records(tmp_path / "out") == []
@@ -155,7 +156,9 @@ def test_a_scheduler_that_goes_away_is_one_sentence_and_finished_cells_are_kept(
     cluster.worker()
     entries = ["eszsl", "sae", _deep(quick, 5000)]
     about = {"out": tmp_path / "out", "engine": "dask", "scheduler": cluster.address}
-    with pytest.raises(ClusterProblem, match=r"The scheduler at tcp://127.0.0.1:\d+ is gone; finished cells are kept"):
+    with pytest.raises(
+        ClusterProblem, match=r"The scheduler at tcp://127.0.0.1:\d+ is gone; what was finished is kept"
+    ):
         # The deep one is begun first; the others are waiting behind it on the only worker.
         firstsight.benchmark(entries, small, **about, progress=_after(1, cluster.scheduler.kill, 0.5))
     assert _records(tmp_path / "out") == []
@@ -174,13 +177,13 @@ def test_a_scheduler_that_goes_away_is_one_sentence_and_finished_cells_are_kept(
     ],
 )
 def test_a_scheduler_that_does_not_answer_is_one_sentence(small, monkeypatch, kind, address, said):
-    monkeypatch.setattr(dask_workers, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(dask, "ANSWER_SECONDS", 0.3)
     with pytest.raises(kind, match=re.escape(said)):
         firstsight.benchmark("eszsl", small, engine="dask", scheduler=address, progress=False)
 
 
 def test_a_scheduler_without_workers_is_one_sentence(cluster, small, monkeypatch):
-    monkeypatch.setattr(dask_workers, "WORKER_SECONDS", 0.3)
+    monkeypatch.setattr(dask, "WORKER_SECONDS", 0.3)
     with pytest.raises(ClusterProblem, match=r"had no workers within 0.3 seconds; start some: `dask worker tcp://"):
         firstsight.benchmark("eszsl", small, engine="dask", scheduler=cluster.address, progress=False)
 
@@ -202,10 +205,9 @@ def test_contradictions_are_refused_before_anything_runs(small, words, said):
 
 @pytest.mark.slow
 def test_all_methods_on_glyphs_on_three_workers_one_of_them_killed(cluster, tmp_path):
-    from firstsight.data import load_glyphs
     from firstsight.methods import all_methods
 
-    whole = load_glyphs()
+    whole = firstsight.load_dataset("glyphs")
     parts = {name: getattr(whole, name)[::8] for name in ("train", "test_seen", "test_unseen")}
     data = replace(whole, features=whole.features[:, ::8], images=None, **parts)
     firstsight.benchmark(list(all_methods()), data, out=tmp_path / "here", processes=1, progress=False)
@@ -216,3 +218,31 @@ def test_all_methods_on_glyphs_on_three_workers_one_of_them_killed(cluster, tmp_
     assert doomed.wait(timeout=60) == -signal.SIGKILL
     assert len(_records(tmp_path / "there")) == 2 * len(all_methods())
     assert _lasting(tmp_path / "there") == _lasting(tmp_path / "here")
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_costs_no_shard_and_the_answers_are_those_of_this_machine(
+    cluster, eszsl, small, tmp_path
+):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    shards = [tmp_path / f"{number}.npy" for number in range(12)]
+    for number, shard in enumerate(shards):
+        np.save(shard, np.tile(small.features[24 * number : 24 * (number + 1)], (1000, 1)))
+    recognise = firstsight.Recognizer(eszsl)
+    here = recognise.answer_shards(shards, tmp_path / "here")
+    doomed, *_ = [cluster.worker() for _ in range(3)]
+    told: list[str] = []
+
+    def kill_after_two(file: Path, *_: object) -> None:
+        told.append(file.name)
+        if len(told) == 2:
+            doomed.send_signal(signal.SIGKILL)
+
+    about = {"engine": "dask", "scheduler": cluster.address, "told": kill_after_two}
+    there = recognise.answer_shards(shards, tmp_path / "there", **about)
+    assert doomed.wait(timeout=60) == -signal.SIGKILL
+    assert sorted(told) == sorted(file.name for file in there)  # none is lost, none told of twice
+    assert [parquet.read_table(file).to_pydict() for file in there] == [
+        parquet.read_table(file).to_pydict() for file in here
+    ]
+    assert len(list((tmp_path / "there").iterdir())) == 12  # neither the model nor half a file is left

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import threading
 
 import numpy as np
@@ -7,11 +8,13 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+import firstsight
 from firstsight.data.feature_files import FeatureFile
 from firstsight.errors import BadInput
 from firstsight.models import BackboneUsed, Provenance
 from firstsight.recognition import Recognizer, learn
 from firstsight.recognition.answers import NONE_OF_THESE
+from firstsight.recognition.shards import answer_shard
 
 
 @pytest.fixture(scope="module")
@@ -213,3 +216,16 @@ def test_another_backbone_is_refused_when_the_first_picture_comes(colours, pictu
         Recognizer(colours.model, lost)(pictures / "plum")
     features = colours.backbone([pictures / "plum" / "0.png"])[0]
     assert wrong(features).best  # features need none
+
+
+def test_a_worker_elsewhere_calls_pictures_what_they_are_called_here(colours, pictures, tmp_path, monkeypatch):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    colours.save(tmp_path / "model")
+    monkeypatch.chdir(pictures.parent)
+    (here,) = colours.answer_shards(["pictures/plum"], tmp_path)
+    monkeypatch.chdir(tmp_path)
+    there = tmp_path / "there.parquet"
+    about = [firstsight.__version__, str(tmp_path / "model"), None, str(pictures.parent)]
+    answer_shard(json.dumps([*about, "pictures/plum", str(there), {}]), {})
+    assert parquet.read_table(there).to_pydict() == parquet.read_table(here).to_pydict()
+    assert parquet.read_table(there)["file"][0].as_py().startswith("pictures")

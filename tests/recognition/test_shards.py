@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import errno
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from firstsight.errors import BadInput, CannotWrite
+from firstsight.execution import cluster as dask
+from firstsight.execution.worker import ClusterProblem
 from firstsight.recognition import Recognizer
+from firstsight.recognition import shards as on_shards
 
 parquet = pytest.importorskip("pyarrow.parquet")
 
@@ -100,3 +104,91 @@ def test_a_disk_that_fills_is_one_sentence_and_finished_shards_are_kept(recognis
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["part-0.parquet"]
     monkeypatch.undo()
     assert len(recognise.answer_shards(shards, tmp_path / "out")) == 3
+
+
+def test_answers_with_a_table_of_classes_are_of_what_it_says(recognise, shards, tmp_path):
+    table = recognise.descriptions.iloc[:5]
+    table.to_csv(tmp_path / "few.csv")
+    out = tmp_path / "out"
+    (file, *_) = recognise.answer_shards(shards, out, classes=str(tmp_path / "few.csv"))
+    assert set(pd.read_parquet(file)["class"]) <= set(table.index)
+    (1 - table).to_csv(tmp_path / "few.csv")
+    with pytest.raises(BadInput, match="with other options"):
+        recognise.answer_shards(shards, out, classes=str(tmp_path / "few.csv"))
+
+
+@pytest.fixture(scope="module")
+def client():
+    """A cluster of one worker, a thread of this process."""
+    distributed = pytest.importorskip("distributed")
+    about = {"processes": False, "n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with distributed.Client(**about, set_as_default=False) as connected:
+        yield connected
+
+
+def test_a_cluster_gives_the_files_that_this_machine_gives(calibrated, client, shards, tmp_path, monkeypatch):
+    recognise = Recognizer(calibrated)
+    asked = {"top": 2, "classes": recognise.descriptions.iloc[:5], "reject_share": 0.1}
+    here = recognise.answer_shards(shards, tmp_path / "here", **asked)
+    monkeypatch.chdir(tmp_path)  # workers are elsewhere
+    told, own = [], [shard.relative_to(tmp_path) for shard in shards]
+
+    def content(files):
+        return [parquet.read_table(file).to_pydict() for file in files]
+
+    there = recognise.answer_shards(own, "there", engine=client, told=lambda *what: told.append(what), **asked)
+    assert {file for file, *_ in told} == set(there)
+    assert [counts for _, *counts in told] == [[1, 3], [2, 3], [3, 3]]
+    assert content(there) == content(here)
+    assert sorted(path.name for path in (tmp_path / "there").iterdir()) == [file.name for file in here]
+    before = there[0].stat().st_mtime_ns
+    there[1].unlink()
+    recognise.answer_shards(own, "there", engine=client, told=lambda *what: told.append(what), **asked)
+    assert [what[0] for what in told[3:]] == [there[1]]
+    assert there[0].stat().st_mtime_ns == before
+
+
+def test_what_goes_wrong_on_a_cluster_is_one_sentence_and_finished_shards_are_kept(
+    recognise, client, shards, tmp_path, monkeypatch
+):
+    out = tmp_path / "out"
+    write, written = parquet.ParquetWriter.write_table, []
+
+    def full(self, table):
+        if len(written) == 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written.append(table)
+        write(self, table)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parquet.ParquetWriter, "write_table", full)
+        with pytest.raises(CannotWrite, match="No space left"):
+            recognise.answer_shards(shards, out, engine=client)
+    assert [path.name for path in out.iterdir()] == ["part-0.parquet"]
+    with monkeypatch.context() as patch:
+        patch.setattr(on_shards, "_places", lambda given, out: {shards[0].parent / "gone.npy": out / "gone.parquet"})
+        patch.setattr(on_shards, "_state", lambda shard: [])
+        patch.setattr(on_shards.DiskRows, "__init__", lambda self, path: None)
+        patch.setattr(on_shards.DiskRows, "shape", (9, 16))
+        with pytest.raises(
+            ClusterProblem, match=r"The worker at \S+ does not see .*gone\.npy; shards and answers must be"
+        ):
+            recognise.answer_shards(shards, out, engine=client)
+    with monkeypatch.context() as patch:
+        patch.setattr(on_shards, "version_here", iter(["0.0.1", "0.0.2"]).__next__)
+        with pytest.raises(ClusterProblem, match=r"has firstsight 0\.0\.2, and this is 0\.0\.1; install the same"):
+            recognise.answer_shards(shards, out, engine=client)
+    np.save(shards[2], np.full((3, 16), np.nan, "f4"))
+    with pytest.raises(BadInput, match=r"part-2\.npy contains NaN"):
+        recognise.answer_shards(shards, out, engine=client)
+    assert sorted(path.name for path in out.iterdir()) == ["part-0.parquet", "part-1.parquet"]
+
+
+def test_a_scheduler_that_does_not_answer_is_one_sentence_and_nothing_is_written(
+    recognise, shards, tmp_path, monkeypatch
+):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(dask, "ANSWER_SECONDS", 0.3)
+    with pytest.raises(ClusterProblem, match=re.escape("No Dask scheduler answered at tcp://127.0.0.1:1 within 0.3")):
+        recognise.answer_shards(shards, tmp_path / "out", engine="dask", scheduler="tcp://127.0.0.1:1")
+    assert not (tmp_path / "out").exists()

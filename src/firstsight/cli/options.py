@@ -50,7 +50,7 @@ class Where(StrEnum):
 
 
 EngineOption = Annotated[
-    Where, typer.Option("--engine", help="Worker processes here, or the workers of a Dask cluster (extra `cluster`).")
+    Where, typer.Option("--engine", help="This machine, or the workers of a Dask cluster (extra `cluster`).")
 ]
 SchedulerOption = Annotated[
     str | None, typer.Option(metavar="ADDRESS", help="Of the cluster's scheduler, such as tcp://node1:8786.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from firstsight.cli.options import EngineOption, SchedulerOption, Where
 from firstsight.errors import BadInput
 from firstsight.terminal import counted, say, write_out
 
@@ -80,6 +81,8 @@ def predict(
     why: Why = False,
     backbone: Backbone = None,
     out: Out = None,
+    engine: EngineOption = Where.local,
+    scheduler: SchedulerOption = None,
 ) -> None:
     """Name every picture, or every row of a feature file: one line each, with its class and its confidence.
 
@@ -100,8 +103,12 @@ def predict(
     }
     if out is not None:
         _refuse_beside_out({"--csv": csv, "--json": json, "--html": html, "--why": why})
-        _answer_shards(recognise, inputs, out, {**options, "top": top or 1})
+        _answer_shards(recognise, inputs, out, {**options, "top": top or 1}, engine=engine.value, scheduler=scheduler)
         return
+    if engine != Where.local or scheduler is not None:
+        raise BadInput(
+            "A cluster answers files into a folder; add --out FOLDER, or leave --engine and --scheduler out."
+        )
     with _bars() as show:
         most = top or (5 if html is not None else 1)
         answers = recognise(inputs, most, **options, why=why or html is not None, progress=show)
@@ -118,7 +125,9 @@ def _refuse_beside_out(others: dict[str, object]) -> None:
         raise BadInput(f"--out writes a Parquet file for each input, and {given} one for all; leave one of them out.")
 
 
-def _answer_shards(recognise: Recognizer, inputs: list[Path], out: Path, options: dict[str, Any]) -> None:
+def _answer_shards(
+    recognise: Recognizer, inputs: list[Path], out: Path, options: dict[str, Any], **where: str | None
+) -> None:
     shards: list[Path] = []
     for one in inputs:
         matching = [one] if one.exists() or not has_magic(str(one)) else sorted(map(Path, glob(str(one))))
@@ -131,7 +140,7 @@ def _answer_shards(recognise: Recognizer, inputs: list[Path], out: Path, options
         done.append(path)
         say(f"[{number}/{total}] {path}")
 
-    places = recognise.answer_shards(shards, out, told=told, **options)
+    places = recognise.answer_shards(shards, out, told=told, **where, **options)
     say(f"{counted(len(places), 'file')} of answers in {out}, {len(done)} of them new.")
 
 

@@ -32,18 +32,26 @@ Engine = Callable[[int], AbstractContextManager[Workers]]  # told how many cells
 
 def engine_of(engine: Any = "local", scheduler: str | None = None, processes: int | None = None) -> Engine:
     """The engine that a caller names: "local", "dask" with a scheduler's address, or a `distributed.Client`."""
+    where = cluster_of(engine, scheduler)
+    if where is None:
+        count = worker_count(processes)
+        return lambda jobs: LocalWorkers(min(count, jobs))  # fewer jobs leave each of them more threads
+    if processes is not None:
+        raise BadInput("A number of processes belongs to the engine local; a cluster has the workers that it has.")
+
+    from firstsight.execution.dask_workers import DaskWorkers
+
+    return lambda jobs: DaskWorkers(where)
+
+
+def cluster_of(engine: Any, scheduler: str | None) -> Any:
+    """What leads to the cluster that a caller names, an address or a client; None for this machine."""
     if isinstance(engine, str) and engine not in ENGINES:
         raise UnknownName("engine", engine, ENGINES)
     if engine == "local":
         if scheduler is not None:
             raise BadInput("A scheduler belongs to the engine dask; add it (`--engine dask`), or leave it out.")
-        count = worker_count(processes)
-        return lambda jobs: LocalWorkers(min(count, jobs))  # fewer jobs leave each of them more threads
-    if processes is not None:
-        raise BadInput("A number of processes belongs to the engine local; a cluster has the workers that it has.")
+        return None
     if engine == "dask" and not scheduler:
         raise BadInput("The engine dask needs the address of a scheduler, such as tcp://node1:8786 (`--scheduler`).")
-
-    from firstsight.execution.dask_workers import DaskWorkers
-
-    return lambda jobs: DaskWorkers(scheduler if isinstance(engine, str) else engine)
+    return scheduler if isinstance(engine, str) else engine

@@ -173,7 +173,14 @@ class Recognizer:
         return score
 
     def answer_shards(
-        self, shards: Sequence[str | Path], out: str | Path, *, told: Told | None = None, **options: Any
+        self,
+        shards: Sequence[str | Path],
+        out: str | Path,
+        *,
+        engine: Any = "local",
+        scheduler: str | None = None,
+        told: Told | None = None,
+        **options: Any,
     ) -> list[Path]:
         """Name every row of many files of features, or picture of many folders: one Parquet file for each, in `out`.
 
@@ -183,6 +190,10 @@ class Recognizer:
             Files or folders; an .npy file is read block by block, and may be larger than memory.
         out : str or Path
             A folder. Started again with the same, only what is missing is done.
+        engine : {"local", "dask"} or distributed.Client
+            One shard after the other here, or each on a worker of a Dask cluster, which shares these folders.
+        scheduler : str, optional
+            The address of the cluster's scheduler, such as "tcp://node1:8786".
         told : callable, optional
             `told(file, done, of)` hears of every shard that is done.
         **options
@@ -193,7 +204,7 @@ class Recognizer:
         list of Path
             The files of answers, in the order of the shards.
         """
-        return name_shards(self, shards, out, told, **options)
+        return name_shards(self, shards, out, told, engine, scheduler, **options)
 
     # Classes ---------------------------------------------------------------------------------------------------------
 

@@ -1,15 +1,21 @@
-"""Many files of features, or folders of pictures, named one after the other: one Parquet file of answers for each.
+"""Many files of features, or folders of pictures, named here or on a cluster: one Parquet file of answers for each.
 
 A file of answers is there when it is whole, and says which model, options and shard it is of: so a run that was stopped
-does what is missing.
+does what is missing. A cluster's workers read shards and write answers themselves, in folders that all of them share:
+rows are far more than answers, and the process that was started need not hold either.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import socket
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +23,12 @@ import numpy as np
 import pandas as pd
 
 from firstsight.disk_rows import DiskRows
-from firstsight.errors import BadInput
+from firstsight.errors import BadInput, CannotWrite
+from firstsight.execution.engines import cluster_of
+from firstsight.execution.worker import ClusterProblem, refuse_other_version, version_here
 from firstsight.files import write_atomically
 from firstsight.recognition.answers import Answers
+from firstsight.recognition.class_choice import choose_classes
 
 if TYPE_CHECKING:
     from firstsight.recognition.recognizer import Recognizer
@@ -30,7 +39,13 @@ _TYPES = {"row": "int64", "rank": "int64", "rejected": "bool", "file": "string",
 
 
 def name_shards(
-    recognise: Recognizer, shards: Sequence[str | Path], out: str | Path, told: Told | None = None, **options: Any
+    recognise: Recognizer,
+    shards: Sequence[str | Path],
+    out: str | Path,
+    told: Told | None = None,
+    engine: Any = "local",
+    scheduler: str | None = None,
+    **options: Any,
 ) -> list[Path]:
     """Answer every shard into OUT/<its name>.parquet; what is there already, of the same model and options, stays.
 
@@ -38,6 +53,7 @@ def name_shards(
     its own. `options` are those of a `Recognizer`'s call; with `top` above 1, a file has one line per row and rank.
     """
     _require_parquet()
+    cluster = cluster_of(engine, scheduler)
     places = _places([Path(shard) for shard in shards], Path(out))
     width = recognise.model.n_features_in_
     for shard in places:
@@ -46,15 +62,87 @@ def name_shards(
                 f"{shard} has {n_features} features per row; the model was fitted with {width}: use features from the "
                 "same source, or leave the file out."
             )
-    asked = {"model": _digest(recognise.model), "options": {k: repr(v) for k, v in sorted(options.items())}}
+    said = {name: repr(value) for name, value in sorted(options.items())}
+    options["classes"] = choose_classes(recognise.model, options.get("classes"))
+    if isinstance(options["classes"], pd.DataFrame):  # what a table says counts, not where it is
+        said["classes"] = hashlib.sha256(options["classes"].to_csv().encode()).hexdigest()[:32]
+    asked = {"model": _digest(recognise.model), "options": said}
     missing = [shard for shard, place in places.items() if not _is_there(place, shard, asked)]
-    for done, shard in enumerate(missing, start=1 + len(places) - len(missing)):
-        about = {**asked, "shard": _state(shard)}
-        tables = _tables(recognise, shard, options)
-        write_atomically(places[shard], partial(_write, tables=tables, about=about))
+    orders = [_Order(shard, places[shard], {**asked, "shard": _state(shard)}) for shard in missing]
+    answered = _here(recognise, orders, options) if cluster is None else _there(cluster, recognise, orders, options)
+    for done, place in enumerate(answered, start=1 + len(places) - len(missing)):
         if told is not None:
-            told(places[shard], done, len(places))
+            told(place, done, len(places))
     return list(places.values())
+
+
+@dataclass(frozen=True)
+class _Order:
+    shard: Path
+    place: Path  # of the answers
+    about: dict[str, Any]  # what the answers are of
+
+    def carry_out(self, recognise: Recognizer, options: dict[str, Any], home: str = "") -> None:
+        tables = _tables(recognise, self.shard, options, home)
+        write_atomically(self.place, partial(_write, tables=tables, about=self.about))
+
+
+def _here(recognise: Recognizer, orders: list[_Order], options: dict[str, Any]) -> Iterator[Path]:
+    for order in orders:
+        order.carry_out(recognise, options)
+        yield order.place
+
+
+def _there(cluster: Any, recognise: Recognizer, orders: list[_Order], options: dict[str, Any]) -> Iterator[Path]:
+    """On the workers of a cluster, which find the model beside the answers; as they end, in whatever order."""
+    from firstsight.execution.cluster import Cluster
+
+    if not orders:
+        return
+    out = orders[0].place.parent
+    with Cluster(cluster) as workers, _model_beside(out, recognise) as model:
+        about = [version_here(), model, None if recognise.backbone.given is None else str(recognise.backbone.given)]
+        calls = {
+            order.place: (json.dumps([*about, os.getcwd(), str(order.shard), str(order.place), order.about]), options)
+            for order in orders
+        }
+        for place, _ in workers.each(answer_shard, calls):
+            yield place
+
+
+@contextmanager
+def _model_beside(out: Path, recognise: Recognizer) -> Iterator[str]:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        folder = tempfile.TemporaryDirectory(prefix=".model-", dir=out, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise CannotWrite(f"Could not write to {out} ({error.strerror}); choose another folder.") from error
+    with folder as path:
+        recognise.save(Path(path) / "model")
+        yield str((Path(path) / "model").absolute())
+
+
+def answer_shard(order: str, options: dict[str, Any]) -> None:
+    """In a worker process: answer one shard. Names of pictures are as the process that was started would give them."""
+    version, model, backbone, home, shard, place, about = json.loads(order)
+    where = socket.gethostname()
+    refuse_other_version(version_here(), where, version)
+    given = Path(home) / shard
+    for needed in (Path(model), given, (Path(home) / place).parent):
+        if not needed.exists():
+            raise ClusterProblem(
+                f"The worker at {where} does not see {needed}; shards and answers must be in folders that all workers "
+                "share. What was finished is kept."
+            )
+    own = "" if Path(shard).is_absolute() else os.path.join(home, "")
+    _Order(given, Path(home) / place, about).carry_out(_loaded(model, backbone), options, own)
+
+
+@lru_cache(maxsize=1)
+def _loaded(model: str, backbone: str | None) -> Recognizer:
+    from firstsight.recognition.recognizer import Recognizer
+
+    return Recognizer.load(model, backbone)
 
 
 def _places(shards: list[Path], out: Path) -> dict[Path, Path]:
@@ -91,14 +179,22 @@ def _state(shard: Path) -> list[Any]:
     return [str(shard), status.st_size, status.st_mtime_ns]
 
 
-def _tables(recognise: Recognizer, shard: Path, options: dict[str, Any]) -> Iterator[pd.DataFrame]:
-    """Answers as tables; of a .npy file block by block, so that it may be larger than memory."""
+def _tables(recognise: Recognizer, shard: Path, options: dict[str, Any], home: str) -> Iterator[pd.DataFrame]:
+    """Answers as tables; of a .npy file block by block, so that it may be larger than memory.
+
+    Names of pictures do not begin with `home`.
+    """
 
     def table(answers: Answers) -> pd.DataFrame:
         return answers.ranked() if options.get("top", 1) > 1 else answers.to_frame()
 
     if shard.suffix != ".npy":
-        yield table(recognise(shard, **{"top": 1, **options}))
+        answers = recognise(shard, **{"top": 1, **options})
+        yield table(
+            answers.about(
+                [one.removeprefix(home) if isinstance(one, str) else one for one in answers.names], key=answers.key
+            )
+        )
         return
     for part, rows in DiskRows(shard).blocks():
         answers = recognise(rows, **{"top": 1, **options})
