@@ -45,8 +45,9 @@ def results_table(results: Results) -> Table:
             cells = [figure_cell(results, d, method, metric, marks[d, metric]) for d, metric in figures]
             rows.append([Cell(results.label(method)), Cell(_seeds(results, method)), *cells])
     notes = [
-        "T1: unseen classes, told apart among themselves. H: harmonic mean of the accuracies of unseen and seen "
-        "classes, told apart among all. Seeds: how many runs a mean ± standard deviation is of; a single run has none.",
+        "T1: accuracy on unseen classes when only these are candidates. H: harmonic mean of the accuracies on unseen "
+        "and on seen classes when all are candidates. Seeds: the number of runs behind a mean ± standard deviation; a "
+        "single run has no deviation.",
         *mark_notes(results, tried),
         *filter(None, [chosen_note(results)]),
         "`firstsight report results --out page` makes a page with the rest: ts and tr, the published figures and the "

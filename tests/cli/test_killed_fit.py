@@ -115,7 +115,7 @@ def test_a_checkpoint_of_another_fit_is_refused_and_kept(cli, npz, harder, tmp_p
         assert done.code == 2
         last = done.err.splitlines()[-1]
         assert last.startswith("error: ")
-        assert "checkpoint of a fit with other data or parameters; delete it to start anew" in last
+        assert "checkpoint of a fit with other data or parameters; delete it to start again" in last
         assert "Traceback" not in done.err
         assert checkpoint.read_bytes() == before
         assert not model.exists()

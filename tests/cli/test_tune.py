@@ -113,7 +113,7 @@ def test_trials_of_another_search_are_refused_and_kept(cli, npz, tmp_path, monke
     other = _tune(npz, tmp_path, "--set", "attribute_scaling=standard")
     done = cli(*other)
     assert (done.code, done.err.count("\n")) == (2, 1)
-    assert f"remove {tmp_path / 'eszsl.json.trials'} to start anew" in done.err
+    assert f"remove {tmp_path / 'eszsl.json.trials'} to start again" in done.err
     assert {path: path.read_bytes() for path in kept} == kept
 
 

@@ -362,7 +362,7 @@ CAUGHT = [
     (LosesHugeCandidates, "check_extreme_candidates_are_scored_or_refused", "candidates × 1e30"),
     (LearnsFromAnything, "check_extreme_training_data_are_fitted_or_refused", "a fit on features × 1e30"),
     (LooksAtOtherRows, "check_rows_are_independent", "other rows"),
-    (AnswersOutsideTheCandidates, "check_candidates_are_respected", "no candidate"),
+    (AnswersOutsideTheCandidates, "check_candidates_are_respected", "not a candidate"),
     (ScoresTheOtherWayRound, "check_candidates_are_respected", "best"),
     (IgnoresTheOrder, "check_columns_follow_candidates", "order"),
     (StrangersGetLess, "check_new_names_are_welcome", "new classes"),

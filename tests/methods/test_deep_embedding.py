@@ -173,5 +173,5 @@ def test_the_checkpoint_of_another_fit_is_refused_and_kept(task, tmp_path):
 def test_a_damaged_checkpoint_is_refused_in_one_sentence(task, tmp_path):
     path = tmp_path / "state"
     path.write_bytes(b"not a checkpoint")
-    with pytest.raises(BadInput, match="delete it to start this fit anew"):
+    with pytest.raises(BadInput, match="delete it to start this fit again"):
         DeepEmbedding(**QUICK, checkpoint=path).fit(task.X, task.y, task.table)

@@ -40,8 +40,10 @@ DataSets = Annotated[
     typer.Argument(metavar="DATA…", help="Data sets, as for `firstsight evaluate`: glyphs, folders, .npz files."),
 ]
 OutOption = Annotated[Path, typer.Option(help="The folder of records: RESULTS/<data set>.jsonl.")]
-MethodsOption = Annotated[str, typer.Option(help="all, or names with commas between them.")]
-SeedsOption = Annotated[int, typer.Option(min=1, help="How many seeds: 0, 1, …; one for methods without chance.")]
+MethodsOption = Annotated[str, typer.Option(help="all, or names separated by commas.")]
+SeedsOption = Annotated[
+    int, typer.Option(min=1, help="How many seeds: 0, 1, …; a method without randomness runs once.")
+]
 SettingOption = Annotated[Setting, typer.Option(help="Conventional, generalized, or both.")]
 SetOption = Annotated[
     list[str] | None,
@@ -57,7 +59,7 @@ StudyOption = Annotated[
         "--tuned has changed, with the methods' defaults instead."
     ),
 ]
-ValuesOption = Annotated[str | None, typer.Option(help="Values for --study separation, with commas between them.")]
+ValuesOption = Annotated[str | None, typer.Option(help="Values for --study separation, separated by commas.")]
 CalibrateOption = Annotated[
     bool,
     typer.Option(
@@ -136,7 +138,7 @@ def read_values(words: str | None, study: Study) -> list[float] | None:
     try:
         numbers = [float(word) for word in words.split(",")]
     except ValueError:
-        raise BadInput(f"--values must be numbers with commas between them, such as 0,10,100; got {words!r}.") from None
+        raise BadInput(f"--values must be numbers separated by commas, such as 0,10,100; got {words!r}.") from None
     if any(not 0 <= number < float("inf") for number in numbers):
         raise BadInput(f"--values must be numbers from 0 upwards; got {words!r}.")
     return numbers
@@ -158,7 +160,7 @@ def _make_maps(
     for dataset in datasets:
         path = map_file(out, dataset.name)
         if is_current(path, dataset):
-            console.print(f"{path} is there already; remove it to have it made again.")
+            console.print(f"{path} exists already; remove it to make it again.")
             continue
         make_map(dataset, out, _for_maps(choices.get(dataset.name, {}), given), tell=console.print)
         console.print(f"map: {path}")

@@ -52,7 +52,7 @@ def make(
     classes: Annotated[Path, typer.Option(help="A table that `firstsight describe` wrote: a row per class.")],
     out: Annotated[Path, typer.Option(help="The folder to write.")],
     unseen: Annotated[
-        str, typer.Option(help="The unseen classes: names with commas between them, or a share to draw.")
+        str, typer.Option(help="The unseen classes: names separated by commas, or a share to draw.")
     ] = "0.25",
     held_out: Annotated[float, typer.Option(help="The share of each seen class's rows to test on.")] = 0.2,
     features: Annotated[

@@ -65,8 +65,8 @@ def demo(
     ]
     console.print(_table(records))
     console.print(
-        "T1: unseen letters, told apart among themselves. ts, tr: unseen and seen letters, told apart among all "
-        f"{len(data.class_names)}.\nH: their harmonic mean. All are mean per-class accuracies in percent; guessing "
+        "T1: unseen letters when only these are candidates. ts, tr: unseen and seen letters when all "
+        f"{len(data.class_names)} are.\nH: their harmonic mean. All are mean per-class accuracies in percent; guessing "
         f"gives T1 {100 / len(data.unseen_classes):.1f} and ts {100 / len(data.class_names):.1f}."
     )
     write_json(out / "results.json", records)

@@ -30,7 +30,7 @@ def describe(
     ] = None,
     attributes: Annotated[
         str | None,
-        typer.Option(help="Write an empty table of these attributes (with commas between them) to fill in by hand."),
+        typer.Option(help="Write an empty table of these attributes (separated by commas) to fill in by hand."),
     ] = None,
     scale: Annotated[bool, typer.Option("--scale", help="Bring every attribute to 0…1.")] = False,
 ) -> None:

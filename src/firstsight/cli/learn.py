@@ -22,7 +22,7 @@ Unlabeled = Annotated[
     Path | None, typer.Option(help="Pictures without labels to learn from as well, of seen and unseen classes.")
 ]
 Unseen = Annotated[
-    str | None, typer.Option(help="Classes, with commas between them, whose pictures are kept to test on.")
+    str | None, typer.Option(help="Classes (separated by commas) whose pictures are held out for testing.")
 ]
 Split = Annotated[Path | None, typer.Option(help="The same as a table: columns class and split (seen or unseen).")]
 

@@ -116,7 +116,9 @@ def main() -> None:
 
 def _of_the_system(error: OSError) -> str:
     if error.filename is not None:
-        return f"{error.filename} cannot be used ({error.strerror}); check the path, and the rights of its folders."
+        return (
+            f"{error.filename} cannot be used ({error.strerror}); check the path, and the permissions of its folders."
+        )
     with contextlib.suppress(OSError, ValueError):  # what is still to be written would be tried again at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return f"Could not write the output ({error.strerror}); free some space, or send it elsewhere."

@@ -64,7 +64,7 @@ def _show_all(rows: list[dict[str, Any]]) -> None:
         if row["extra_supervision"]:
             console.print(f"{row['name']} gets extra supervision: {row['extra_supervision']}.")
     blocks = ", ".join(row["name"] for row in rows if row["reads_blocks"])
-    console.print(f"Rows may stay on the disk, however many (docs/scale.md), with {blocks}.")
+    console.print(f"Rows may stay on disk, however many (docs/scale.md), with {blocks}.")
     console.print("`firstsight methods NAME` shows a method's parameters and what it does.")
 
 

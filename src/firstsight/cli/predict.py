@@ -25,7 +25,7 @@ Inputs = Annotated[
     ),
 ]
 Classes = Annotated[
-    str, typer.Option(help="all, seen, unseen, names with commas between them, or a table of new classes (.csv).")
+    str, typer.Option(help="all, seen, unseen, names separated by commas, or a table of new classes (.csv).")
 ]
 Top = Annotated[
     int | None, typer.Option(min=1, show_default="1; 5 on a page", help="How many classes to rank per row.")
@@ -55,8 +55,8 @@ Out = Annotated[
     Path | None,
     typer.Option(
         metavar="FOLDER",
-        help="Many files or folders, 'features/*.npy' for one: answer each in FOLDER/<its name>.parquet, what is "
-        "missing there.",
+        help="Many files or folders, 'features/*.npy' for example: answer each in "
+        "FOLDER/<its name>.parquet, unless it is there already.",
     ),
 ]
 Why = Annotated[bool, typer.Option("--why", help="Tell which attributes speak for and against each answer.")]

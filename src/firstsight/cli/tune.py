@@ -54,7 +54,7 @@ FoldsOption = Annotated[
 MethodsOption = Annotated[
     str | None,
     typer.Option(
-        help="Several methods (all, or names with commas between them), each with the same budget; --json is a folder."
+        help="Several methods (all, or names separated by commas), each with the same budget; --json is a folder."
     ),
 ]
 CalibratedOption = Annotated[

@@ -15,7 +15,7 @@ def check_bad_rows_are_refused(trial: Trial) -> None:
     """Rows that cannot be scored (wrong shape, NaN, infinite) get BadInput, and the model stays as it was."""
     model, X = trial.fitted, trial.task.X_unseen[:5]
     for method in (model.predict, model.decision_function):
-        refused("X with a column too few", partial(method, X[:, 1:]), "features")
+        refused("X with one column too few", partial(method, X[:, 1:]), "features")
         refused("X that is one row, not a table", partial(method, X[0]))
         refused("X with NaN", partial(method, _with(X, np.nan)), "NaN")
         refused("X with infinity", partial(method, _with(X, np.inf)), "inf")
@@ -36,7 +36,7 @@ def check_bad_candidates_are_refused(trial: Trial) -> None:
     refused("no candidate", ask([]))
     refused("a candidate twice", ask([name, name]), "twice")
     refused(
-        "new classes with an attribute too few",
+        "new classes with one attribute too few",
         ask(new.iloc[:, 1:]),
         str(new.shape[1]),
         str(new.shape[1] - 1),
@@ -44,7 +44,7 @@ def check_bad_candidates_are_refused(trial: Trial) -> None:
     attribute = new.columns[0]
     misspelt = new.rename(columns={attribute: attribute.replace("attribute", "atribute")})
     refused("new classes with a misspelt attribute", ask(misspelt), "did you mean", attribute)
-    refused("new classes with an attribute too many", ask(new.assign(quagga=1.0)), "quagga")
+    refused("new classes with one attribute too many", ask(new.assign(quagga=1.0)), "quagga")
     refused("new classes with NaN", ask(new.where(new != new.iloc[0, 0])), "NaN")
     same(trial.scores, model.decision_function(task.X_test), "refused candidates change the model")
 
@@ -70,7 +70,7 @@ def check_bad_training_data_is_refused(trial: Trial) -> None:
         pool = trial.pool(trial.new())
         seen_only = table.loc[task.seen]
         for what, given, *words in (
-            ("a pool with a column too few", {"pool": pool[:, 1:]}, "features"),
+            ("a pool with one column too few", {"pool": pool[:, 1:]}, "features"),
             ("a pool with NaN", {"pool": _with(pool, np.nan)}, "NaN"),
             ("a pool without an unseen class", {"table": seen_only}, "class"),
         ):
@@ -107,7 +107,7 @@ def check_refused_fit_keeps_the_model(trial: Trial) -> None:
             after = model.decision_function(task.X_test)
         except Exception as error:
             raise AssertionError(f"after a refused fit the model no longer answers: {error}") from error
-        same(trial.scores, after, "after a refused fit the model answers otherwise")
+        same(trial.scores, after, "after a refused fit the model gives other answers")
 
 
 def _with(X: np.ndarray, value: float) -> np.ndarray:

@@ -37,13 +37,13 @@ def check_it_describes_itself(trial: Trial) -> None:
     """Class variables and docstring say what readers and tuners need to know; grids hold legal values."""
     cls, names, text = trial.cls, trial.cls._get_param_names(), trial.cls.__doc__ or ""
     assert cls.space in SPACES, f"space is {cls.space!r}; expected one of {', '.join(SPACES)}"
-    assert re.search(r"(19|20)\d\d", cls.reference), f"reference {cls.reference!r} names no paper with its year"
+    assert re.search(r"(19|20)\d\d", cls.reference), f"reference {cls.reference!r} does not name a paper with its year"
     assert isinstance(cls.extra_supervision, str), "extra_supervision is a sentence, or empty"
     for kind in ("grid", "quick"):
         strangers = sorted(set(getattr(cls, kind)) - set(names))
-        assert not strangers, f"{kind} names {', '.join(strangers)}, which is no parameter"
+        assert not strangers, f"{kind} names {', '.join(strangers)}, which is not a parameter"
     for name, values in cls.grid.items():
-        assert len(values) >= 2, f"the grid of `{name}` leaves nothing to choose"
+        assert len(values) >= 2, f"the grid of `{name}` has only one value to choose from"
         for value in values:
             trial.new(**{name: value})._validate_params()
     missing = [word for word in SECTIONS if word not in text]

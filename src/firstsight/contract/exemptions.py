@@ -6,13 +6,13 @@ from __future__ import annotations
 # expect each of these checks to fail: an exemption that is no longer needed is an error.
 EXEMPTIONS: dict[tuple[str, str], str] = {
     ("transductive", "check_unseen_descriptions_do_not_leak"): (
-        "a transductive method is fitted for the unseen classes that it is told of; it declares this"
+        "a transductive method is fitted for the unseen classes that it is given; it declares this"
     ),
     ("transductive", "check_new_classes_need_no_retraining"): (
-        "its fit depends on which unseen classes it is told of; later ones are scored by a fit without them"
+        "its fit depends on which unseen classes it is given; later ones are scored by a fit without them"
     ),
     ("Cosine", "check_learns_nothing_from_shuffled_labels"): (
-        "it looks at no label: what it knows came with the space that rows and descriptions share"
+        "it uses no labels: what it knows came with the space that rows and descriptions share"
     ),
 }
 

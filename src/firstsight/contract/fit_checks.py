@@ -66,9 +66,11 @@ def check_fit_starts_afresh(trial: Trial) -> None:
     model = trial.fit(X=task.X[some], y=task.y[some], table=renamed)
     again = trial.fit(model).decision_function(task.X_test)
     same(trial.scores, again, "a model that was fitted before on other rows gives other scores")
-    assert list(model.attribute_names_in_) == list(task.table.columns), "names of attributes of a former fit stay"
+    assert list(model.attribute_names_in_) == list(task.table.columns), (
+        "names of attributes from an earlier fit are kept"
+    )
     unnamed = trial.fit(model, table=task.table.set_axis(range(task.table.shape[1]), axis="columns"))
-    assert not hasattr(unnamed, "attribute_names_in_"), "names stay from a former fit whose attributes had some"
+    assert not hasattr(unnamed, "attribute_names_in_"), "names are kept from an earlier fit whose attributes had names"
 
 
 def check_global_randomness_untouched(trial: Trial) -> None:

@@ -38,7 +38,7 @@ def check_candidates_are_respected(trial: Trial) -> None:
         assert scores.shape == (len(task.X_test), len(labels)), f"{len(labels)} candidates, scores {scores.shape}"
         answers = model.predict(task.X_test, classes=classes)
         strangers = set(answers.tolist()) - set(labels.tolist())
-        assert not strangers, f"predict answers {sorted(strangers)[0]!r}, which is no candidate"
+        assert not strangers, f"predict answers {sorted(strangers)[0]!r}, which is not a candidate"
         assert (answers == labels[scores.argmax(axis=1)]).all(), "predict is not the best of decision_function"
 
 

@@ -192,7 +192,7 @@ class _Source:
         self._pending = b""  # not yet inflated
         self._ready, self._at = b"", 0  # inflated and not yet given away, from `_at` on
         if compressed and _tag(self)[0] != _MATRIX:
-            raise ValueError("a compressed element that is no matrix")
+            raise ValueError("a compressed element that is not a matrix")
 
     def read(self, count: int) -> bytes:
         if count <= _SMALL:  # tags and names by the thousand: they are served from one piece

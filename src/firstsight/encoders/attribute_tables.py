@@ -51,7 +51,7 @@ def empty_table(classes: Sequence[str], attributes: Sequence[str]) -> pd.DataFra
 
     attributes = [name.strip() for name in attributes]
     if not attributes or "" in attributes:
-        raise BadInput("Name the attributes with commas between them, for example: striped,hooved,eats grass.")
+        raise BadInput("Give the attributes separated by commas, for example: striped,hooved,eats grass.")
     twice = [name for name in attributes if attributes.count(name) > 1]
     if twice:
         raise BadInput(f"The attribute {twice[0]!r} is named more than once; name it once.")

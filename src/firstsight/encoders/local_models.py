@@ -94,7 +94,7 @@ def _from_hub(name: str, what: str, example: str) -> Path:
         pass
     except HFValidationError as error:
         raise BadInput(
-            f"There is no folder {name!r}, and it is no model's name either; {what} is a name such as {example} or a "
+            f"There is no folder {name!r}, and no model has this name; {what} is a name such as {example} or a "
             "folder on this disk."
         ) from error
     try:

@@ -142,7 +142,7 @@ def _pool(estimator: Any, dataset: ZeroShotDataset, X: np.ndarray, y: np.ndarray
     pool: np.ndarray = dataset.features[np.sort(rows)]
     if _is_search(estimator) and parameter_prefix(estimator) != "estimator__":
         raise BadInput(
-            "A search over a pipeline fits its scalers anew in every fold, so no pool of unlabelled rows is right for "
+            "A search over a pipeline fits its scalers again in every fold, so no pool of unlabelled rows is right for "
             f"all of them; search over {type(core).__name__} alone, with its `feature_scaling`."
         )
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:

@@ -73,7 +73,7 @@ class Watched:
         if twins:
             notes.append(f"{twins} training rows are identical to a test row")
         if strangers:
-            notes.append(f"{strangers} labelled rows are no rows of the data set")
+            notes.append(f"{strangers} labelled rows are not rows of the data set")
         return {
             "labelled_rows": len(labelled),
             "labelled_classes": len(classes),

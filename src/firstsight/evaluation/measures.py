@@ -16,7 +16,7 @@ CONFUSIONS = 200
 
 
 def measure_conventional(model: Any, dataset: ZeroShotDataset) -> dict[str, Any]:
-    """T1 and what belongs to it: unseen classes' rows, told apart among themselves."""
+    """T1 and what belongs to it: rows of unseen classes, with only these as candidates."""
     classes = dataset.unseen_classes
     X, y = dataset.part("test_unseen")
     scores = scores_of(model, X, classes)

@@ -25,9 +25,9 @@ class Result:
     Attributes
     ----------
     t1 : float or None
-        Mean per-class accuracy on unseen classes, told apart among themselves.
+        Mean per-class accuracy on unseen classes when only these are candidates.
     ts, tr : float or None
-        The same of unseen and of seen classes, told apart among all.
+        The same on unseen and on seen classes when all classes are candidates.
     h : float or None
         The harmonic mean of ts and tr.
     seconds : float

@@ -28,7 +28,7 @@ from firstsight.evaluation.metrics import figures, mean_class_accuracy
 
 
 def t1_scorer(estimator: Any, X: ArrayLike, y: ArrayLike) -> float:
-    """T1: mean per-class accuracy on rows of unseen classes, told apart among these.
+    """T1: mean per-class accuracy on rows of unseen classes, with only these as candidates.
 
     Unseen are the classes of `y` without training rows; rows of other classes are passed over.
 
@@ -53,7 +53,7 @@ def t1_scorer(estimator: Any, X: ArrayLike, y: ArrayLike) -> float:
 
 
 def h_scorer(estimator: Any, X: ArrayLike, y: ArrayLike) -> float:
-    """H: the harmonic mean of the accuracies on rows of unseen and of seen classes, told apart among all of these.
+    """H: the harmonic mean of the accuracies on rows of unseen and of seen classes, with all of these as candidates.
 
     Parameters
     ----------

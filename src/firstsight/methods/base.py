@@ -97,7 +97,7 @@ class ZeroShotClassifier(_ScikitLearn):
     transductive: ClassVar[bool] = False
     shared_space: ClassVar[bool] = False  # rows and descriptions must be vectors of one space, as CLIP makes them
     reads_blocks: ClassVar[bool] = False  # whether `_fit` takes rows on the disk (`DiskRows`) and scales what it reads
-    extra_supervision: ClassVar[str] = ""  # what a fit is told beyond seen labels and descriptions
+    extra_supervision: ClassVar[str] = ""  # what a fit is given beyond seen labels and descriptions
     reference: ClassVar[str] = ""
     grid: ClassVar[dict[str, list[Any]]] = {}  # a small grid for tuning on validation classes
     # Parameters that do not change results, or that a record tells by itself.
@@ -432,8 +432,8 @@ class ZeroShotClassifier(_ScikitLearn):
     def _require_calibration(self) -> None:
         if not hasattr(self, "calibration_"):
             raise NotCalibrated(
-                f"This {type(self).__name__} has not been calibrated, so its scores are no probabilities; calibrate it "
-                "first (`model.calibration_ = firstsight.calibrate(model, data)`), or use decision_function."
+                f"This {type(self).__name__} has not been calibrated, so its scores are not probabilities; calibrate "
+                "it first (`model.calibration_ = firstsight.calibrate(model, data)`), or use decision_function."
             )
 
     def _score_table(self, X: ArrayLike, classes: Candidates) -> np.ndarray:

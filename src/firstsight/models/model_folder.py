@@ -176,7 +176,7 @@ def check_place(folder: str | Path) -> Path:
         raise BadInput(f"{folder} exists and is not a model folder; choose another place or remove it first.")
     if _here().is_relative_to(folder):
         raise BadInput(
-            f"{folder} is the folder that you are in, and would be replaced under your feet; go up one folder and give "
+            f"{folder} is the folder that you are in, and cannot be replaced meanwhile; go up one folder and give "
             "its name."
         )
     return folder
@@ -243,7 +243,7 @@ def _rebuild(
         model.calibration_ = Calibration.from_json(calibration.as_json(), **own)
     for name in [*about.values, *arrays]:
         if not _is_fitted(name.partition("/")[0]):
-            raise ValueError(f"{name!r} is no fitted attribute")
+            raise ValueError(f"{name!r} is not a fitted attribute")
     for name, value in about.values.items():
         setattr(model, name, np.asarray(value) if name in _NAMES else value)
     model.classes_ = np.asarray(about.values["classes_"])
@@ -264,8 +264,8 @@ def _method_of(about: ModelFile) -> type[ZeroShotClassifier]:
         return find_method(about.method)
     except UnknownName:
         raise UnreadableFile(
-            f"The folder holds a {about.method[:60]!r}, which is no method of firstsight or of an installed package; "
-            "load it with method=… and the class that it was made with."
+            f"The folder holds a {about.method[:60]!r}, which is not a method of firstsight or of an installed "
+            "package; load it with method=… and the class that it was made with."
         ) from None
 
 

@@ -72,7 +72,7 @@ def put_together(core: ZeroShotClassifier, steps: Steps, arrays: dict[str, np.nd
         own_arrays = {name.removeprefix(own): array for name, array in arrays.items() if name.startswith(own)}
         for attribute, value in {**step.values, **own_arrays}.items():
             if not _is_fitted(attribute):
-                raise ValueError(f"{attribute!r} is no fitted attribute")
+                raise ValueError(f"{attribute!r} is not a fitted attribute")
             setattr(one, attribute, np.array(value) if attribute == "feature_names_in_" else value)
         made.append((step.name, one))
     return Pipeline([*made, (steps.last, core)])

@@ -241,7 +241,7 @@ def _reasons(
     progress: Callable[[int, int], None] | None,
 ) -> list[dict[str, Any]]:
     if len(labels) < 2:
-        raise BadInput("Why a class is chosen is told against the next best one; give at least two candidates.")
+        raise BadInput("Reasons compare the answer with the next best class; give at least two candidates.")
     names = [str(name) for name in getattr(model, "attribute_names_in_", ())]
     names = names or [f"attribute {m}" for m in range(A.shape[1])]
     X, told = np.asarray(X), []

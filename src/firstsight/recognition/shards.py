@@ -167,7 +167,7 @@ def _is_there(place: Path, shard: Path, asked: dict[str, Any]) -> bool:
     try:
         about = json.loads((pyarrow.parquet.read_schema(place).metadata or {})[_ABOUT])
     except (OSError, ValueError, KeyError):
-        raise BadInput(f"{place} is no file of answers; move it away, or choose another folder.") from None
+        raise BadInput(f"{place} is not a file of answers; move it away, or choose another folder.") from None
     if {name: about.get(name) for name in asked} != asked:
         raise BadInput(f"{place} holds answers of another model, or with other options; choose another folder.")
     return bool(about.get("shard") == _state(shard))

@@ -77,7 +77,7 @@ class Record(Schema):
 
     schema_version: int = Field(alias="schema", description="version of this list: 1")
     status: Literal["done", "failed"] = Field(description="whether there is a result")
-    error: str | None = Field(None, description="why there is none")
+    error: str | None = Field(None, description="why there is no result")
     dataset: str = Field(description="the name of the data set")
     method: str = Field(description="the method's word, or the name that the caller gave to an estimator")
     seed: int = Field(description="everything random follows from it")
@@ -91,7 +91,7 @@ class Record(Schema):
     per_class: Dictionary[Dictionary[Figure]] = Field({}, description="`t1`, `ts`, `tr` → class → accuracy")
     confusion: List[Confusion] = Field([], description="conventional: the 200 most frequent [true, predicted, count]")
     parameters: Dictionary[Any] = Field({}, description="all parameters, presets resolved")
-    extra_supervision: str = Field("", description="what a fit is told beyond seen labels and descriptions")
+    extra_supervision: str = Field("", description="what a fit is given beyond seen labels and descriptions")
     transductive: bool = Field(False, description="whether the method learns from unlabelled rows")
     space: str = Field("", description="semantic, visual or latent")
     versions: Dictionary[str] = Field({}, description="of Python, firstsight and the libraries that ran")
@@ -108,7 +108,7 @@ class Record(Schema):
     warnings: List[str] = Field([], description="what the fit said")
     resumed: bool = Field(False, description="whether it went on from a checkpoint")
     estimator: str | None = Field(
-        None, description="the class (and steps) of an estimator that is no method known by a word"
+        None, description="the class (and steps) of an estimator that is not a method known by name"
     )
     parameters_hash: str | None = Field(None, description="of what the fit began with")
     split: str = Field("", description="hash of classes, labels and parts; two under one name are refused")

@@ -124,5 +124,5 @@ def _read(
     there = (file.method, file.dataset, file.split, dict(file.grid), file.folds, file.seed, file.calibrated)
     seed = settings["random_state"]
     if there != (entry.name, dataset.name, dataset.split_hash, grid, settings["folds"], seed, True):
-        raise BadInput(f"{path} holds another search (other values, folds or data); remove it to search anew.")
+        raise BadInput(f"{path} holds another search (other values, folds or data); remove it to search again.")
     return Choice.from_file(file, entry, dataset)

@@ -45,7 +45,7 @@ class Trials:
             ]
             for fold in self.folds
         }
-        instead = f"those are trials of another search: remove {self.folder} to start anew"
+        instead = f"those are trials of another search: remove {self.folder} to start again"
         with prepare(self.folder, self.folds, plans, instead=instead) as session:
             session.run(self.engine, self._show)
         records = {key_of(record): record for record in read_records(self.folder)}

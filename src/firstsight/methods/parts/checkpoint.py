@@ -73,11 +73,11 @@ class Checkpoint:
         except Exception as error:  # safetensors and torch answer damage with many unrelated types
             why = reason(error) if isinstance(error, ValidationError) else " ".join(str(error).split())
             raise StaleCheckpoint(
-                f"{self.path} is not a readable checkpoint ({why}); delete it to start this fit anew.", self.path
+                f"{self.path} is not a readable checkpoint ({why}); delete it to start this fit again.", self.path
             ) from error
         if header.owner != self.owner:
             raise StaleCheckpoint(
-                f"{self.path} is the checkpoint of a fit with other data or parameters; delete it to start anew, "
+                f"{self.path} is the checkpoint of a fit with other data or parameters; delete it to start again, "
                 "or choose another place for this one.",
                 self.path,
             )

@@ -66,7 +66,7 @@ def read_maps(folder: Path, splits: Mapping[str, str]) -> Maps:
         arrays = read_map(path)
         name, split = (str(arrays.get(key, default)) for key, default in (("dataset", path.stem), ("split", "")))
         if split and split != splits.get(name, split):
-            raise BadInput(f"{path} is of another split than the records of {name}; remove it, or make it anew.")
+            raise BadInput(f"{path} is of another split than the records of {name}; remove it, or make it again.")
         maps.append((name, arrays))
     return maps
 
@@ -79,7 +79,7 @@ def map_picture(dataset: str, arrays: Arrays) -> Picture | None:
         return None
     notes = ["Samples are dots, descriptions squares; each panel is laid out by t-SNE, so only nearness has a meaning."]
     if "visual" in spaces and not any(len(arrays.get(f"visual_{which}_classes", ())) for which in rows):
-        notes.append("Visual space has no squares: it holds features, and a description is no point of it.")
+        notes.append("Visual space has no squares: it holds features, and descriptions are not points in it.")
     most = max(len(arrays[f"{which}_names"]) for which in rows)
     if most > MOST_NAMED:
         notes.append("Colours repeat.")

@@ -13,7 +13,7 @@ from firstsight.reporting.recorded_results import SETTINGS, TITLES, Results, set
 from firstsight.reporting.tables.table import Cell, Column, Row, Table, signed, spread, words
 
 _NAMES = {
-    "zsl": ("conventional", "Unseen classes, told apart among themselves: T1, %"),
+    "zsl": ("conventional", "Unseen classes, only these as candidates: T1, %"),
     "gzsl": ("generalized", "All classes are candidates: ts of unseen, tr of seen classes, their harmonic mean H, %"),
 }
 # Where a figure's parameters come from: the sign behind it, and what it means.

@@ -38,7 +38,7 @@ def warning_table(results: Results) -> Table | None:
         return None
     columns = words("data set", "method", "setting", "variant", "warning", "seeds")
     rows = [[*map(Cell, key), Cell(", ".join(own))] for key, own in seeds.items()]
-    return Table("warnings", f"What methods warned of: {len(rows)} kinds of warning", columns, rows)
+    return Table("warnings", f"Warnings of methods: {len(rows)} kinds of warning", columns, rows)
 
 
 def cost_table(results: Results) -> Table | None:
