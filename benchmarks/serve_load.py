@@ -2,13 +2,17 @@
 
     python benchmarks/serve_load.py --backbone ../shared/backbones/resnet50 [--clients 64] [--requests 20000]
 
-Four figures, each measured against what it is compared with in the same run, in turns:
+Each is measured against what it is compared with in the same run, in turns:
 
 1. one warm picture: a request's time ÷ the time of the backbone alone on that picture
 2. `--clients` at once for `--seconds`: errors, pictures per second, and the same for calls of the Recognizer in this
    process with batches of the size that the server made; p50 and p99 of both
-3. the same with letters, whose backbone takes no time: what HTTP costs by itself
-4. memory of the server over `--requests` requests
+3. the same with letters, whose backbone takes no time, in three kinds of request (the picture is the body, a form with
+   one, a form with sixteen as the page sends them): what HTTP costs by itself
+4. the clients on a server that answers the same bytes whatever it is asked: what they and uvicorn take of the machine
+5. memory of the server over `--requests` requests
+
+CPU per picture counts where cores are shared: it does not depend on who else was busy.
 
 Classes and rows are drawn at random: nothing here depends on how good a model is.
 """
@@ -68,12 +72,28 @@ def pictures(count: int, side: int) -> list[bytes]:
     return found
 
 
-class Server:
-    """`firstsight serve` in a process of its own, on a free port of loopback."""
+SERVE = "from firstsight.cli.main import main; main()"
+CONSTANT = """
+import socket, uvicorn
+from firstsight.serving.connections import BoundedHead
+from firstsight.serving.json_answers import Json
+answer = Json({"answers": [{"file": "picture", "class": "class 1", "top": [{"class": "class 1", "score": 0.5}] * 5}]})
+async def app(scope, receive, send):
+    while (await receive()).get("more_body"):
+        pass
+    await answer(scope, receive, send)
+listening = socket.create_server(("127.0.0.1", 0))
+print(f"http://127.0.0.1:{listening.getsockname()[1]}/", flush=True)
+config = uvicorn.Config(app, http=BoundedHead, log_level="warning", access_log=False, lifespan="off")
+uvicorn.Server(config).run(sockets=[listening])
+"""
 
-    def __init__(self, model: Path):
-        code = "from firstsight.cli.main import main; main()"
-        words = ["serve", str(model), "--port", "0", "--rate", "0", "--queue", "1024"]
+
+class Server:
+    """A server in a process of its own, on a free port of loopback; by default `firstsight serve`."""
+
+    def __init__(self, model: Path | None = None, code: str = SERVE):
+        words = [] if model is None else ["serve", str(model), "--port", "0", "--rate", "0", "--queue", "1024"]
         self.process = subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().split()[-1].rstrip("/")
@@ -101,18 +121,31 @@ class Server:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
 
+    def cpu(self) -> float:
+        """Seconds so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(") ", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(60)
 
 
-def request(picture: bytes) -> bytes:
+def form(*pictures: bytes) -> bytes:
     """A whole request, ready to be sent: the client must cost little, for it takes time from the server."""
-    parts = [('"why"', b"false"), ('"pictures"; filename="x.jpg"', picture)]
+    parts = [('"why"', b"false"), *(('"pictures"; filename="x.jpg"', picture) for picture in pictures)]
     between = b"--%s\r\nContent-Disposition: form-data; name=%s\r\n\r\n%s\r\n"
     body = b"".join(between % (BOUNDARY, name.encode(), data) for name, data in parts) + b"--%s--\r\n" % BOUNDARY
-    kind = f"multipart/form-data; boundary={BOUNDARY.decode()}"
-    lines = ["POST /api/predict HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {len(body)}", f"Content-Type: {kind}"]
+    return _post("/api/predict", f"multipart/form-data; boundary={BOUNDARY.decode()}", body)
+
+
+def bare(picture: bytes) -> bytes:
+    """The same question with the picture as the body."""
+    return _post("/api/predict/one?why=false", "image/jpeg", picture)
+
+
+def _post(path: str, kind: str, body: bytes) -> bytes:
+    lines = [f"POST {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {len(body)}", f"Content-Type: {kind}"]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
@@ -123,6 +156,12 @@ class Load:
     seconds: list[float] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     took: float = 0.0
+
+    def __iadd__(self, other: Load) -> Load:
+        self.seconds += other.seconds
+        self.errors += other.errors
+        self.took += other.took
+        return self
 
 
 async def client(port: int, requests: list[bytes], seen: Load, go_on) -> None:
@@ -178,9 +217,9 @@ def warm_picture(server: Server, recognise: Recognizer, file: bytes, rounds: int
     prepared = encoder.prepare(file)
     encoder.encode([prepared])
     asked, whole, bare = [], [], []
-    load(server.port, [request(file)], 1, count=3)
+    load(server.port, [form(file)], 1, count=3)
     for _ in range(rounds):
-        asked += load(server.port, [request(file)], 1, count=1).seconds
+        asked += load(server.port, [form(file)], 1, count=1).seconds
         began = time.perf_counter()
         encoder.encode([encoder.prepare(file)])
         whole.append(time.perf_counter() - began)
@@ -195,31 +234,64 @@ def warm_picture(server: Server, recognise: Recognizer, file: bytes, rounds: int
     )
 
 
-def against_the_recognizer(name: str, server: Server, recognise: Recognizer, files: list[bytes], given) -> None:
-    requests = [request(file) for file in files]
-    load(server.port, requests, given.clients, seconds=2)
-    pictures_before, batches_before = server.batches()
-    served = load(server.port, requests, given.clients, seconds=given.seconds / 2)
-    pictures_after, batches_after = server.batches()
-    size = max(1, round((pictures_after - pictures_before) / (batches_after - batches_before)))
-    own = in_process(recognise, files, size, given.seconds / 2)
-    more = load(server.port, requests, given.clients, seconds=given.seconds / 2)
-    again = in_process(recognise, files, size, given.seconds / 2)
-    for one, other in ((served, more), (own, again)):
-        one.seconds += other.seconds
-        one.errors += other.errors
-        one.took += other.took
-    rate, bare = len(served.seconds) / served.took, len(own.seconds) / own.took
+@dataclass
+class Kind:
+    """A kind of request: what its clients send, and how many pictures are in each."""
+
+    name: str
+    requests: list[bytes]
+    pictures: int = 1
+
+
+def kinds(files: list[bytes]) -> list[Kind]:
+    many = [form(*files[k : k + 16]) for k in range(0, len(files), 16)]
+    one, alone = [form(file) for file in files], [bare(file) for file in files]
+    return [Kind("bodies", alone), Kind("forms of one", one), Kind("forms of 16", many, 16)]
+
+
+def against_the_recognizer(server: Server, recognise: Recognizer, files: list[bytes], kind: Kind, given) -> None:
+    clients, half = max(4, given.clients // kind.pictures), given.seconds / 2
+    load(server.port, kind.requests, clients, seconds=1)
+    served, own, spent, size = Load(), Load(), np.zeros(3), 1
+    for _ in range(2):
+        (pictures_before, batches_before), cpu, mine = server.batches(), server.cpu(), time.process_time()
+        served += load(server.port, kind.requests, clients, seconds=half)
+        spent[:2] += server.cpu() - cpu, time.process_time() - mine
+        pictures_after, batches_after = server.batches()
+        size = max(1, round((pictures_after - pictures_before) / (batches_after - batches_before)))
+        mine = time.process_time()
+        own += in_process(recognise, files, size, half)
+        spent[2] += time.process_time() - mine
+    pictures = kind.pictures * len(served.seconds)
+    rate, alone = pictures / served.took, len(own.seconds) / own.took
+    cpu = 1000 * spent / [pictures, pictures, len(own.seconds)]
     print(
-        f"{name}: {given.clients} clients for {served.took:.0f} s: {len(served.seconds):,} pictures, "
+        f"  {kind.name}: {clients} clients for {served.took:.0f} s: {pictures:,} pictures, "
         f"{len(served.errors)} errors, {rate:.1f} per second in batches of {size}; the Recognizer with such batches "
-        f"{bare:.1f} per second ({100 * rate / bare:.0f} %)"
+        f"{alone:.1f} per second ({100 * rate / alone:.0f} %)\n"
+        f"    CPU per picture: server {cpu[0]:.2f} ms, clients {cpu[1]:.2f} ms, Recognizer {cpu[2]:.2f} ms "
+        f"({100 * cpu[2] / cpu[0]:.0f} %)"
     )
     for what, times in (("a request", served.seconds), ("a batch in process", own.seconds)):
         p50, p99 = 1000 * np.percentile(times, [50, 99])
-        print(f"  {what}: p50 {p50:.1f} ms, p99 {p99:.1f} ms")
+        print(f"    {what}: p50 {p50:.1f} ms, p99 {p99:.1f} ms", flush=True)
     for sentence in sorted(set(served.errors))[:3]:
-        print(f"  error: {sentence}")
+        print(f"    error: {sentence}")
+
+
+def floor(kind: Kind, given) -> None:
+    """What the clients and uvicorn take for a server that has nothing to do."""
+    server = Server(code=CONSTANT)
+    load(server.port, kind.requests, given.clients, seconds=1)
+    cpu, mine = server.cpu(), time.process_time()
+    seen = load(server.port, kind.requests, given.clients, seconds=given.seconds / 6)
+    took = 1000 * np.array([server.cpu() - cpu, time.process_time() - mine]) / len(seen.seconds)
+    print(
+        f"  {kind.name} to a constant answer: {len(seen.seconds) / seen.took:.0f} per second; CPU per request: server "
+        f"{took[0]:.2f} ms, clients {took[1]:.2f} ms",
+        flush=True,
+    )
+    server.stop()
 
 
 def main() -> None:
@@ -237,13 +309,18 @@ def main() -> None:
             server = Server(Path(folder) / "model")
             files = pictures(64, 320)
             warm_picture(server, recognise, files[0], given.rounds)
-            against_the_recognizer("backbone", server, recognise, files, given)
+            print(recognise.backbone.encoder.backbone)
+            against_the_recognizer(server, recognise, files, kinds(files)[1], given)
             server.stop()
         recognise = random_model(LETTERS, Path(folder) / "letters")
         server = Server(Path(folder) / "letters")
         files = pictures(64, 64)
-        against_the_recognizer("letters", server, recognise, files, given)
-        requests, tenth = [request(file) for file in files], given.requests // 10
+        print("letters")
+        ways = kinds(files)
+        for kind in ways:
+            against_the_recognizer(server, recognise, files, kind, given)
+        floor(ways[0], given)
+        requests, tenth = ways[0].requests + ways[1].requests, given.requests // 10
         first = load(server.port, requests, given.clients, count=tenth)
         before = server.memory()
         rest = load(server.port, requests, given.clients, count=given.requests - tenth)

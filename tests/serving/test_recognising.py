@@ -151,3 +151,38 @@ def test_only_pictures_of_known_classes_are_kept_and_only_where_it_was_asked_for
     assert confirm(keeping, png("é"), "../../../etc").status_code == 404
     assert confirm(keeping, b"no picture", "é").status_code == 422
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["labels.csv"]
+
+
+def test_a_picture_may_be_the_body_and_gets_the_answer_of_a_form(steady, png):
+    by_form = ask(steady, ("picture", png("é")), top="3", why="false").json()
+    bare = steady.post("/api/predict/one?top=3&why=false", content=png("é"), headers={"Content-Type": "image/png"})
+    assert bare.status_code == 200
+    assert bare.json() == by_form
+    assert 'route="/api/predict/one",status="200"' in steady.get("/metrics").text
+
+
+@pytest.mark.parametrize(
+    ("query", "content", "status"),
+    [
+        ("?top=0", None, 422),
+        ("?tops=3", None, 422),
+        ("?why=false&why=true&why=maybe", None, 422),
+        ("", b"no picture", 422),
+        ("", b"", 422),
+        ("", b"x" * 3000, 413),
+    ],
+)
+def test_a_body_that_cannot_be_right_is_refused_in_a_sentence(serving, png, query, content, status):
+    client = serving(upload_bytes=2048)
+    answer = client.post(f"/api/predict/one{query}", content=png("é") if content is None else content)
+    assert answer.status_code == status
+    assert answer.json()["error"].endswith(".")
+
+
+def test_what_goes_wrong_inside_the_short_way_is_told_like_everything_else(serving, png, monkeypatch):
+    client = serving()
+    monkeypatch.setattr(client.service.recognising, "ask", lambda *_: 1 / 0)
+    answer = client.post("/api/predict/one", content=png("é"))
+    assert answer.status_code == 500
+    assert "bug" in answer.json()["error"]
+    assert client.get("/api/predict/one").status_code == 405

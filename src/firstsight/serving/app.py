@@ -20,6 +20,7 @@ from firstsight.serving import (
 from firstsight.serving.json_answers import tell_mistakes
 from firstsight.serving.protection import Protection
 from firstsight.serving.service import Service
+from firstsight.serving.short_way import ShortWay
 from firstsight.serving.wire_schema import Problem
 
 ABOUT = """Recognises pictures of classes that nobody has labelled, from their descriptions, and learns new classes.
@@ -62,4 +63,4 @@ def make_app(service: Service) -> ASGIApp:
     tell_mistakes(app)
     for room in (routes_about, routes_recognise, routes_teach, routes_look, api_page, page_files):
         app.include_router(room.router)
-    return Protection(app, service.settings, service.metrics)
+    return Protection(ShortWay(app, service, app.exception_handlers), service.settings, service.metrics)

@@ -29,17 +29,13 @@ class _Asked:
     def __post_init__(self) -> None:
         self.answer = self.loop.create_future()
 
-    def tell(self, found: list[Any] | None, error: BaseException | None = None) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody listens
-            self.loop.call_soon_threadsafe(self._settle, found, error)
-
-    def _settle(self, found: list[Any] | None, error: BaseException | None) -> None:
+    def settle(self, found: list[Any], error: BaseException | None) -> None:
         if self.answer.done():  # the client has gone
             return
         if error is not None:
             self.answer.set_exception(error)
         else:
-            self.answer.set_result(found or [])
+            self.answer.set_result(found)
 
 
 class Batcher:
@@ -118,7 +114,15 @@ class Batcher:
             found, error = [], caught
         with self._lock:
             self._waiting -= len(things)
-        start = 0
-        for asked in group:
-            asked.tell(found[start : start + len(asked.things)] if error is None else None, error)
-            start += len(asked.things)
+        for loop in {asked.loop for asked in group}:
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody listens
+                loop.call_soon_threadsafe(_tell, loop, group, found, error)
+
+
+def _tell(loop: asyncio.AbstractEventLoop, group: list[_Asked], found: list[Any], error: BaseException | None) -> None:
+    """Hand out the answers of a batch to those who wait in this loop: it is woken once for all of them."""
+    start = 0
+    for asked in group:
+        if asked.loop is loop:
+            asked.settle(found[start : start + len(asked.things)], error)
+        start += len(asked.things)

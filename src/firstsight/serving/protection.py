@@ -11,7 +11,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -39,6 +39,10 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "geolocation=(), microphone=()",
 }
+_PAGE_HEADERS, _REPORT_HEADERS = (
+    [(name.lower().encode(), value.encode()) for name, value in {**HEADERS, "Content-Security-Policy": policy}.items()]
+    for policy in (PAGE_POLICY, REPORT_POLICY)
+)
 BURST = 4  # seconds' worth of requests that a client may make at once
 CLIENTS = 10_000  # whose counts are remembered
 
@@ -64,7 +68,7 @@ class Protection:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                _protect(MutableHeaders(scope=message), scope["path"])
+                _protect(message, scope["path"])
             await send(message)
 
         try:
@@ -166,11 +170,13 @@ def _check_site(headers: Headers) -> None:
         raise Refusal(403, "A page of another site may not do this; open the server's own page.")
 
 
-def _protect(headers: MutableHeaders, path: str) -> None:
-    for name, value in HEADERS.items():
-        headers[name] = value
-    headers["Content-Security-Policy"] = REPORT_POLICY if path.startswith(REPORT) else PAGE_POLICY
-    headers.setdefault("Cache-Control", "no-cache" if path == "/" or path.startswith("/page/") else "no-store")
+def _protect(message: Message, path: str) -> None:
+    """Add to the headers of an answer, which have none of these names but perhaps the last."""
+    headers = list(message["headers"])
+    headers += _REPORT_HEADERS if path.startswith(REPORT) else _PAGE_HEADERS
+    if not any(name == b"cache-control" for name, _ in headers):
+        headers.append((b"cache-control", b"no-cache" if path == "/" or path.startswith("/page/") else b"no-store"))
+    message["headers"] = headers
 
 
 def _too_large(limit: int) -> Refusal:

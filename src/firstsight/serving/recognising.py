@@ -10,7 +10,6 @@ from os import cpu_count
 from typing import Any, Literal
 
 import numpy as np
-from fastapi import UploadFile
 
 from firstsight.encoders.decoding import Undecodable
 from firstsight.encoders.pictures import PictureEncoder, Prepared
@@ -23,6 +22,10 @@ from firstsight.serving.service_settings import Settings
 from firstsight.terminal import logger, visible
 
 LONGEST_NAME = 200
+SMALL = 8 << 10  # bytes: such a picture is decoded sooner than handed to another thread
+
+
+Upload = tuple[str, bytes]  # a file's name as it may be shown, and its content
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,7 @@ class Recognising:
     def warm_up(self) -> None:
         """Load what the first picture would wait for."""
         if self.sees_pictures:
-            pixels = self.served.recognizer.backbone.encoder.prepare(_blank_picture())
-            self._work(Question(why=False), [pixels])
+            self._work(Question(why=False), [("blank", _blank_picture())])
 
     def start(self) -> None:
         self.batcher.start()
@@ -66,48 +68,61 @@ class Recognising:
         self.batcher.stop()
         self._decoding.shutdown()
 
-    async def ask(self, question: Hashable, uploads: list[UploadFile]) -> list[tuple[str, Any, str | None]]:
+    async def ask(self, question: Hashable, pictures: list[Upload]) -> list[tuple[str, Any, str | None]]:
         """Of each picture: its name, the answer or None, and why it could not be read."""
         if not self.sees_pictures:
             raise BadInput("This model was fitted on features and has no backbone, so it cannot look at pictures.")
-        if len(uploads) > self.settings.pictures:
+        if len(pictures) > self.settings.pictures:
             raise BadInput(
-                f"{len(uploads)} pictures came, but one request may hold {self.settings.pictures}; split it."
+                f"{len(pictures)} pictures came, but one request may hold {self.settings.pictures}; split it."
             )
-        if self.batcher.waiting and self.batcher.waiting + len(uploads) > self.settings.queue:
+        if self.batcher.waiting and self.batcher.waiting + len(pictures) > self.settings.queue:
             self.metrics.refused("queue")
             raise TooBusy
-        prepared = await asyncio.gather(*[self._prepare(upload) for upload in uploads])
-        ready = [one for _, one, _ in prepared if one is not None]
-        self.metrics.unreadable.inc(len(prepared) - len(ready))
-        if not ready:
-            name, _, why = prepared[0]
-            raise BadInput(f"None of the pictures could be read ({name}: {why}); send JPEG, PNG or another picture.")
-        answers = iter(await self.batcher.ask(question, ready))
-        self.metrics.pictures.inc(len(ready))
-        return [(name, None if one is None else next(answers), why) for name, one, why in prepared]
-
-    async def _prepare(self, upload: UploadFile) -> tuple[str, Prepared | None, str | None]:
-        name = shown_name(upload.filename)
-        if (upload.size or 0) > self.settings.upload_bytes:
-            limit = self.settings.upload_bytes / 2**20
-            raise Refusal(413, f"{name} is larger than {limit:.0f} MiB; send a smaller picture.")
-        content = await upload.read()
-        try:
+        for name, content in pictures:
+            if len(content) > self.settings.upload_bytes:
+                limit = self.settings.upload_bytes / 2**20
+                raise Refusal(413, f"{name} is larger than {limit:.0f} MiB; send a smaller picture.")
+        if any(len(content) > SMALL for _, content in pictures):
             loop = asyncio.get_running_loop()
-            return name, await loop.run_in_executor(self._decoding, self._pixels, content, name), None
-        except Undecodable as error:
-            return name, None, str(error)
+            work = [loop.run_in_executor(self._decoding, self._prepare, picture) for picture in pictures]
+            answers = await self.batcher.ask(question, await asyncio.gather(*work))
+        else:
+            answers = await self.batcher.ask(question, pictures)
+        unread = [one for one in answers if isinstance(one, Undecodable)]
+        self.metrics.unreadable.inc(len(unread))
+        self.metrics.pictures.inc(len(answers) - len(unread))
+        if len(unread) == len(answers):
+            name = pictures[0][0]
+            raise BadInput(
+                f"None of the pictures could be read ({name}: {unread[0]}); send JPEG, PNG or another picture."
+            )
+        return [
+            (name, None, str(answer)) if isinstance(answer, Undecodable) else (name, answer, None)
+            for (name, _), answer in zip(pictures, answers, strict=True)
+        ]
 
-    def _pixels(self, content: bytes, name: str) -> Prepared:
+    def _prepare(self, picture: Upload) -> Prepared | Undecodable:
+        """A picture as the backbone looks at it, or why it cannot be read."""
+        name, content = picture
         try:
             encoder: PictureEncoder = self.served.current().backbone.encoder
         except FirstsightError as error:
             logger.warning("%s", visible(str(error)))
             raise Refusal(503, "The model's backbone cannot be loaded; the server's log says why.") from error
-        return encoder.prepare(content, name)
+        try:
+            return encoder.prepare(content, name)
+        except Undecodable as error:
+            return error
 
-    def _work(self, question: Hashable, pictures: list[Prepared]) -> list[Any]:
+    def _work(self, question: Hashable, pictures: list[Any]) -> list[Any]:
+        """An answer for each picture, prepared or not; the reason of one that cannot be read is its answer."""
+        prepared = [self._prepare(one) if isinstance(one, tuple) else one for one in pictures]
+        ready = [one for one in prepared if isinstance(one, Prepared)]
+        answers = iter(self._answers(question, ready) if ready else [])
+        return [next(answers) if isinstance(one, Prepared) else one for one in prepared]
+
+    def _answers(self, question: Hashable, pictures: list[Prepared]) -> list[Any]:
         recognizer = self.served.current()
         self.metrics.batches.observe(len(pictures))
         if question == FEATURES:

@@ -13,9 +13,8 @@ from firstsight.methods import word_of
 from firstsight.serving.attribute_groups import attributes_of
 from firstsight.serving.json_answers import Json, Refusal
 from firstsight.serving.protection import COOKIE, same, session_of
-from firstsight.serving.routes_recognise import TOP
 from firstsight.serving.service import Held
-from firstsight.serving.wire_schema import Abilities, Health, Limits, ModelFacts, Readiness, by_alias
+from firstsight.serving.wire_schema import TOP, Abilities, Health, Limits, ModelFacts, Readiness, by_alias
 
 router = APIRouter(tags=["about"])
 

@@ -2,45 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from fastapi import APIRouter, File, Form, UploadFile
+from fastapi import APIRouter, File, Form, Query, Request, UploadFile
 from fastapi.concurrency import run_in_threadpool
 
 from firstsight.errors import UnknownName
 from firstsight.serving.json_answers import Json, Refusal
-from firstsight.serving.recognising import FEATURES, Question
+from firstsight.serving.recognising import FEATURES, Question, Upload, shown_name
 from firstsight.serving.service import Held
-from firstsight.serving.wire_schema import Embedded, Kept, Name, Predictions
+from firstsight.serving.wire_schema import Asked, Embedded, Kept, Name, Predictions
 
-TOP = 50
 router = APIRouter(tags=["recognise"])
 Pictures = Annotated[list[UploadFile], File(min_length=1, description="pictures as files; addresses are not fetched")]
 
 
+class Uploads(Asked):
+    """Pictures with what is asked of them, as a form."""
+
+    pictures: Pictures
+
+
+ONE = "/api/predict/one"
+PICTURE_BODY = {
+    "requestBody": {"required": True, "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}}
+}
+
+
 @router.post("/api/predict", response_model=Predictions)
-async def predict(
-    service: Held,
-    pictures: Pictures,
-    top: Annotated[int, Form(ge=1, le=TOP, description="how many classes to rank")] = 5,
-    classes: Annotated[Literal["all", "seen", "unseen"], Form(description="what to choose from")] = "all",
-    accept_all: Annotated[bool, Form(description="name pictures as well that look like nothing known")] = False,
-    none_of_these: Annotated[bool, Form(description="answer so where no candidate fits, too")] = False,
-    reject_share: Annotated[float, Form(ge=0, le=0.99, description="of known pictures that this may lose")] = 0.05,
-    shift_seen: Annotated[bool, Form(description="take the calibration's constant off seen classes")] = False,
-    why: Annotated[bool, Form(description="tell which attributes speak for and against")] = True,
-) -> Any:
+async def predict(service: Held, form: Annotated[Uploads, Form(media_type="multipart/form-data")]) -> Any:
     """Name pictures: the best classes of each, how sure that is, and why."""
-    question = Question(top, classes, reject_share if none_of_these else None, not accept_all, shift_seen, why)
-    found = await service.recognising.ask(question, pictures)
+    found = await service.recognising.ask(_question(form), await _read(form.pictures))
     answers = [answer if answer is not None else _unread(name, why_not) for name, answer, why_not in found]
     return Json({"revision": service.served.revision, "answers": answers})
+
+
+@router.post(ONE, response_model=Predictions, openapi_extra=PICTURE_BODY)
+async def predict_one(service: Held, request: Request, asked: Annotated[Asked, Query()]) -> Any:
+    """Name one picture, which is the whole body: the short way for programs that ask often, without a form."""
+    found = await service.recognising.ask(_question(asked), [("picture", await request.body())])
+    return Json({"revision": service.served.revision, "answers": [answer for _, answer, _ in found]})
+
+
+async def _read(files: list[UploadFile]) -> list[Upload]:
+    return [(shown_name(file.filename), await file.read()) for file in files]
+
+
+def _question(asked: Asked) -> Question:
+    share = asked.reject_share if asked.none_of_these else None
+    return Question(asked.top, asked.classes, share, not asked.accept_all, asked.shift_seen, asked.why)
 
 
 @router.post("/api/embed", response_model=Embedded)
 async def embed(service: Held, pictures: Pictures) -> Any:
     """The features of pictures, as the model's backbone sees them."""
-    found = await service.recognising.ask(FEATURES, pictures)
+    found = await service.recognising.ask(FEATURES, await _read(pictures))
     rows = [{"file": name, "features": features, "error": why_not} for name, features, why_not in found]
     return Json({"dim": service.served.recognizer.model.n_features_in_, "rows": rows})
 

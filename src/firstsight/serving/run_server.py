@@ -12,6 +12,7 @@ from uvicorn.supervisors import Multiprocess
 
 from firstsight.errors import BadInput
 from firstsight.serving.app import make_app
+from firstsight.serving.connections import BoundedHead
 from firstsight.serving.service import make_service
 from firstsight.serving.service_metrics import SHARED
 from firstsight.serving.service_settings import ENVIRONMENT, Settings
@@ -32,7 +33,7 @@ def run(settings: Settings) -> None:
         proxy_headers=bool(settings.proxy),
         forwarded_allow_ips=settings.proxy or None,
         timeout_keep_alive=30,
-        h11_max_incomplete_event_size=32 << 10,
+        http=BoundedHead,
         ws="none",
     )
     with tempfile.TemporaryDirectory(prefix="firstsight-") as folder:

@@ -107,8 +107,8 @@ def _samples(service: Service) -> SamplePictures | None:
     return letters_demo().samples
 
 
-def _service(request: Request) -> Service:
-    found: Service = request.app.state.service
+async def _service(request: Request) -> Service:
+    found: Service = request.app.state.service  # a plain function would be sent to a thread, for every request
     return found
 
 

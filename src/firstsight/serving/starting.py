@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from firstsight.recognition import Recognizer
 
-_NEEDED = ("fastapi", "uvicorn", "prometheus_client", "python_multipart")
+_NEEDED = ("fastapi", "uvicorn", "prometheus_client", "python_multipart", "httptools")
 
 
 def serve(model: str | Path | None = None, **settings: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Name = Annotated[str, Field(min_length=1, max_length=200, description="a class's name, as text")]
+TOP = 50  # classes that are ranked at most
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -20,6 +21,18 @@ class Problem(Wire):
     """What went wrong, for a person."""
 
     error: str = Field(description="one sentence")
+
+
+class Asked(Wire):
+    """How pictures are to be looked at."""
+
+    top: int = Field(default=5, ge=1, le=TOP, description="how many classes to rank")
+    classes: Literal["all", "seen", "unseen"] = Field(default="all", description="what to choose from")
+    accept_all: bool = Field(default=False, description="name pictures as well that look like nothing known")
+    none_of_these: bool = Field(default=False, description="answer so where no candidate fits, too")
+    reject_share: float = Field(default=0.05, ge=0, le=0.99, description="of known pictures that this may lose")
+    shift_seen: bool = Field(default=False, description="take the calibration's constant off seen classes")
+    why: bool = Field(default=True, description="tell which attributes speak for and against")
 
 
 class Candidate(Wire):
