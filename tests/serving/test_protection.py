@@ -7,7 +7,7 @@ import time
 import pytest
 
 from firstsight.errors import BadInput
-from firstsight.serving.protection import Rates
+from firstsight.serving.rates import Rates, share_rates
 from firstsight.serving.service_settings import read_settings
 from serving.small_server import CHANGE
 
@@ -175,6 +175,15 @@ def test_rates_are_counted_by_client_and_forgotten_in_time(monkeypatch):
     now[0] += 0.5
     assert rates.wait("a") == 0.0
     assert rates.wait("a") > 0
+
+
+def test_workers_count_a_client_together(tmp_path):
+    share_rates(str(tmp_path))
+    workers = [Rates(2.0, str(tmp_path)) for _ in range(2)]
+    assert [workers[number % 2].wait("a") for number in range(8)] == [0.0] * 8
+    assert all(worker.wait("a") > 0 for worker in workers)
+    assert workers[1].wait("b") == 0.0
+    assert Rates(2.0, str(tmp_path / "of somebody else")).wait("a") == 0.0
 
 
 def test_when_too_many_pictures_wait_the_next_is_sent_away_with_a_sentence(serving, png):

@@ -153,6 +153,15 @@ def test_only_pictures_of_known_classes_are_kept_and_only_where_it_was_asked_for
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["labels.csv"]
 
 
+def test_no_more_is_kept_than_there_is_room_for(serving, png, tmp_path):
+    client = serving(keep=str(tmp_path / "kept"), keep_bytes=1024 + len(png("é")))
+    assert confirm(client, png("é"), "é").status_code == 201
+    pictures = [confirm(client, png(letter), letter) for letter in "äöüáàâ"]
+    assert pictures[-1].status_code == 507
+    assert "--max-kept" in pictures[-1].json()["error"]
+    assert sum(path.stat().st_size for path in (tmp_path / "kept").iterdir()) <= 1024 + len(png("é")) + 100
+
+
 def test_a_picture_may_be_the_body_and_gets_the_answer_of_a_form(steady, png):
     by_form = ask(steady, ("picture", png("é")), top="3", why="false").json()
     bare = steady.post("/api/predict/one?top=3&why=false", content=png("é"), headers={"Content-Type": "image/png"})

@@ -13,7 +13,7 @@ from firstsight.data import read_descriptions
 from firstsight.recognition import Recognizer
 from firstsight.serving.attribute_groups import grouped
 from firstsight.serving.teaching import text_model_of
-from serving.small_server import CHANGE
+from serving.small_server import CHANGE, LETTERS
 
 
 def teach(client, name, attributes=None, **more):
@@ -124,6 +124,18 @@ def test_the_exported_table_teaches_another_model_the_same_classes(client, model
     table = read_descriptions(tmp_path / "classes.csv")
     pd.testing.assert_frame_equal(table, Recognizer.load(model).descriptions.astype(np.float32), check_names=False)
     assert pd.read_csv(io.StringIO(text.text)).shape[0] == len(table)
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_teaching_ends_at_the_bound_and_goes_on_after_a_removal(serving, letters, durable):
+    client = serving(None if durable else Recognizer(letters.model, letters.provenance), max_classes=len(LETTERS) + 1)
+    assert teach(client, "first", rest=0.5).status_code == 201
+    refused = teach(client, "second", rest=0.5)
+    assert refused.status_code == 422
+    assert "--max-classes" in refused.json()["error"]
+    assert len(client.get("/api/classes").json()["classes"]) == len(LETTERS) + 1
+    forget(client, "é")
+    assert teach(client, "second", rest=0.5).status_code == 201
 
 
 def test_two_people_who_teach_at_once_lose_nothing(serving):

@@ -36,6 +36,8 @@ def serve(
         str | None, typer.Option(help="Where the text model is that described the classes.")
     ] = None,
     max_upload: Annotated[int, typer.Option(min=1, max=1024, help="MiB that one picture may have.")] = 32,
+    max_classes: Annotated[int, typer.Option(min=1, help="Classes to which teaching may bring the model.")] = 10_000,
+    max_kept: Annotated[int, typer.Option(min=1, help="MiB that kept pictures may have together.")] = 1024,
     rate: Annotated[float, typer.Option(min=0, help="Requests per second of one client; 0: any number.")] = 50.0,
     queue: Annotated[int, typer.Option(min=1, help="Pictures that may wait.")] = 256,
     batch_size: Annotated[int, typer.Option(min=1, help="Pictures that are recognised together.")] = 32,
@@ -59,6 +61,8 @@ def serve(
         backbone=backbone,
         text_encoder=text_encoder,
         upload_bytes=max_upload << 20,
+        max_classes=max_classes,
+        keep_bytes=max_kept << 20,
         rate=rate,
         queue=queue,
         batch_size=batch_size,

@@ -38,6 +38,7 @@ ERRORS = {
     422: "something in the request is wrong",
     429: "too much at once; Retry-After says how many seconds to wait",
     503: "not at the moment",
+    507: "no room for more",
 }
 
 

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse
 
 from firstsight.errors import BadInput, CannotWrite, FirstsightError, UnknownName, UnreadableFile
 from firstsight.serving.batching import TooBusy
+from firstsight.serving.keeping import FolderFull
 from firstsight.serving.served_model import ClassExists
 from firstsight.terminal import logger, visible
 
@@ -39,6 +40,7 @@ _STATUS: list[tuple[type[Exception], int, str]] = [
     (UnknownName, 404, ""),
     (UnreadableFile, 503, "The server cannot read its model at the moment; its log says why."),
     (CannotWrite, 503, "The server could not write to its disk, so nothing was changed; its log says why."),
+    (FolderFull, 507, ""),
     (BadInput, 422, ""),
 ]
 _PHRASES = {404: "There is no such page; /docs lists what there is.", 405: "This cannot be done here that way."}

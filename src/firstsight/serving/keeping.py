@@ -22,11 +22,15 @@ from firstsight.files import write_atomically
 _SUFFIXES = {"JPEG": ".jpg", "TIFF": ".tif", "JPEG2000": ".jp2", "HEIF": ".heic"}
 
 
+class FolderFull(BadInput):
+    """No more pictures are kept."""
+
+
 class Keeping:
     """One folder; several threads and processes may keep pictures in it."""
 
-    def __init__(self, folder: str | Path):
-        self.folder = Path(folder)
+    def __init__(self, folder: str | Path, most: int = 1 << 30):
+        self.folder, self.most = Path(folder), most
         self._lock = threading.Lock()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -46,7 +50,9 @@ class Keeping:
         kind = sniff(content[:HEAD]) or "PNG"
         name = hashlib.sha256(content).hexdigest()[:32] + _SUFFIXES.get(kind, f".{kind.lower()}")
         with self._lock:
-            if not (self.folder / name).exists():
+            new = not (self.folder / name).exists()
+            self._check_room(len(content) if new else 0)
+            if new:
                 write_atomically(self.folder / name, content)
             self._append(name, label)
             return name, self._count()
@@ -58,6 +64,15 @@ class Keeping:
             return
         os.write(handle, b"file,class\n")
         os.close(handle)
+
+    def _check_room(self, more: int) -> None:
+        with os.scandir(self.folder) as entries:
+            held = sum(entry.stat().st_size for entry in entries)
+        if held + more > self.most:
+            raise FolderFull(
+                f"{self.most / 2**20:.0f} MiB of pictures are kept, and there is no room for more; learn from them and "
+                "move them away, or start the server with a larger --max-kept."
+            )
 
     def _append(self, name: str, label: str) -> None:
         """One line in one write, after all others; a later line about the same picture counts."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import secrets
 import time
-from collections import OrderedDict
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,7 +16,8 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from firstsight.serving.json_answers import Json, Refusal
-from firstsight.serving.service_metrics import ServiceMetrics
+from firstsight.serving.rates import Rates
+from firstsight.serving.service_metrics import SHARED, ServiceMetrics
 from firstsight.serving.service_settings import Settings
 
 PUBLIC = ("/", "/favicon.ico", "/health", "/ready", "/api/session")  # and /page/…: no secret is in them
@@ -43,8 +44,6 @@ _PAGE_HEADERS, _REPORT_HEADERS = (
     [(name.lower().encode(), value.encode()) for name, value in {**HEADERS, "Content-Security-Policy": policy}.items()]
     for policy in (PAGE_POLICY, REPORT_POLICY)
 )
-BURST = 4  # seconds' worth of requests that a client may make at once
-CLIENTS = 10_000  # whose counts are remembered
 
 
 class Protection:
@@ -52,7 +51,7 @@ class Protection:
 
     def __init__(self, app: ASGIApp, settings: Settings, metrics: ServiceMetrics):
         self.app, self.settings, self.metrics = app, settings, metrics
-        self.rates = Rates(settings.rate)
+        self.rates = Rates(settings.rate, os.environ.get(SHARED))
         self.session = None if settings.token is None else session_of(settings.token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -129,27 +128,6 @@ class Protection:
             return message
 
         return bounded
-
-
-class Rates:
-    """Who asks how often: each client fills a bucket that empties at `rate` per second."""
-
-    def __init__(self, rate: float):
-        self.rate = rate
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # by client: how full, and when
-
-    def wait(self, client: str) -> float:
-        """Seconds until this client may ask; 0 if at once, which is then counted."""
-        if not self.rate:
-            return 0.0
-        now, most = time.monotonic(), max(BURST * self.rate, 1.0)
-        full, then = self._buckets.pop(client, (0.0, now))
-        full = max(0.0, full - (now - then) * self.rate)
-        allowed = full + 1 <= most
-        self._buckets[client] = full + allowed, now
-        while len(self._buckets) > CLIENTS:
-            self._buckets.popitem(last=False)
-        return 0.0 if allowed else (full + 1 - most) / self.rate
 
 
 def session_of(token: str) -> str:

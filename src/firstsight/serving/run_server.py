@@ -13,6 +13,7 @@ from uvicorn.supervisors import Multiprocess
 from firstsight.errors import BadInput
 from firstsight.serving.app import make_app
 from firstsight.serving.connections import BoundedHead
+from firstsight.serving.rates import share_rates
 from firstsight.serving.service import make_service
 from firstsight.serving.service_metrics import SHARED
 from firstsight.serving.service_settings import ENVIRONMENT, Settings
@@ -39,6 +40,7 @@ def run(settings: Settings) -> None:
     with tempfile.TemporaryDirectory(prefix="firstsight-") as folder:
         _announce(settings, listening)
         if several:
+            share_rates(folder)
             os.environ |= {ENVIRONMENT: settings.model_dump_json(), SHARED: folder}
             Multiprocess(config, sockets=[listening]).run()
         else:

@@ -30,18 +30,20 @@ class ServedModel:
     """A Recognizer that follows its folder. Changes go to the folder first, under its lock, and are then read back:
     whoever is told that a class was added finds it there after a crash, and so do other processes."""
 
-    def __init__(self, recognizer: Recognizer, folder: Path | None = None, **options: Any):
-        self.recognizer, self.folder, self._options = recognizer, folder, options
+    def __init__(
+        self, recognizer: Recognizer, folder: Path | None = None, max_classes: int | None = None, **options: Any
+    ):
+        self.recognizer, self.folder, self.max_classes, self._options = recognizer, folder, max_classes, options
         self._stamp: Stamp | None = None
         self._reading = threading.Lock()
         self._revision: tuple[Any, str] = (None, "")
 
     @classmethod
-    def open(cls, folder: str | Path, **options: Any) -> ServedModel:
+    def open(cls, folder: str | Path, max_classes: int | None = None, **options: Any) -> ServedModel:
         """The model in a folder."""
         place = Path(folder).resolve()
         stamp = _stamp(place)  # before reading: a change in between is found by the next look
-        served = cls(Recognizer.load(place, **options), place, **options)
+        served = cls(Recognizer.load(place, **options), place, max_classes, **options)
         served._stamp = stamp
         return served
 
@@ -118,11 +120,13 @@ class ServedModel:
             own = Recognizer(self.recognizer.model, self.recognizer.provenance)
             before = own.descriptions
             done = change(own)
+            self._check_room(own, len(before))
             self.recognizer.model = own.model
         else:
             with Recognizer.changing(self.folder) as own:
                 before = own.descriptions
                 done = change(own)
+                self._check_room(own, len(before))
         self.current()
         undo = Undo(
             remove=[one.label for one in done if one.what == "added"],
@@ -139,6 +143,14 @@ class ServedModel:
             undo=undo,
             durable=self.folder is not None,
         )
+
+    def _check_room(self, own: Recognizer, before: int) -> None:
+        """Every class costs memory, and every answer time: whoever may teach cannot take all of both."""
+        if self.max_classes is not None and len(own.model.classes_) > max(self.max_classes, before):
+            raise BadInput(
+                f"The model would have {len(own.model.classes_):,} classes, but this server teaches no more than "
+                f"{self.max_classes:,}; remove some, or start it with a larger --max-classes."
+            )
 
 
 def _stamp(folder: Path) -> Stamp | None:

@@ -37,7 +37,7 @@ class Service:
         self.sentences = Sentences(served.recognizer.model, settings.text_encoder)
         self.samples: SamplePictures | None = None
         self.maps: Maps | None = None
-        self.keeping = None if settings.keep is None else Keeping(settings.keep)
+        self.keeping = None if settings.keep is None else Keeping(settings.keep, settings.keep_bytes)
         self.report = None if settings.results is None else ReportPage(settings.results)
         self._measured: tuple[str, dict[str, Any]] = ("", {})
         self.trouble: str | None = "The model is being loaded; ask again in a moment."
@@ -89,9 +89,9 @@ class Service:
 def make_service(model: Recognizer | str | Path, settings: Settings) -> Service:
     """From a model folder or a recognizer."""
     if isinstance(model, Recognizer):
-        return Service(ServedModel(model), settings)
+        return Service(ServedModel(model, max_classes=settings.max_classes), settings)
     options = {"backbone": settings.backbone, "batch_size": settings.batch_size, "runtime": settings.runtime}
-    service = Service(ServedModel.open(model, **options), settings)
+    service = Service(ServedModel.open(model, settings.max_classes, **options), settings)
     service.show(_samples(service))
     return service
 

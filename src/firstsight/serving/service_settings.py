@@ -39,6 +39,8 @@ class Settings(Schema):
     runtime: str = Field(default="auto", description="what runs the backbone")
     pictures: int = Field(default=64, ge=1, le=1000, description="pictures in one request")
     upload_bytes: int = Field(default=32 << 20, ge=1024, description="of one picture")
+    max_classes: int = Field(default=10_000, ge=1, description="to which teaching may bring the model")
+    keep_bytes: int = Field(default=1 << 30, ge=1024, description="of all confirmed pictures together")
     rate: float = Field(default=50.0, ge=0, description="requests per second of one client, in the long run; 0: any")
     queue: int = Field(default=256, ge=1, description="pictures that may wait")
     batch_size: int = Field(default=32, ge=1, description="pictures that are recognised together")
