@@ -12,6 +12,10 @@ from firstsight.errors import BadInput
 Token = Annotated[
     Path | None, typer.Option(help="A file with the token that requests must send; $FIRSTSIGHT_TOKEN does as well.")
 ]
+Samples = Annotated[
+    str | None, typer.Option(help="Labelled samples: a data set, a folder of pictures, or their features (.npz).")
+]
+TextModel = Annotated[str | None, typer.Option(help="Where the text model is that described the classes.")]
 
 
 def serve(
@@ -26,15 +30,11 @@ def serve(
     proxy: Annotated[list[str] | None, typer.Option(help="The address of a proxy in front of it.")] = None,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Processes; they see each other's classes.")] = 1,
     keep: Annotated[Path | None, typer.Option(help="Keep pictures that people confirm here, for `learn`.")] = None,
-    samples: Annotated[
-        str | None, typer.Option(help="Labelled samples: a data set, a folder of pictures, or their features (.npz).")
-    ] = None,
+    samples: Samples = None,
     before: Annotated[Path | None, typer.Option(help="A model to show beside this one on the map.")] = None,
     results: Annotated[Path | None, typer.Option(help="Benchmark records to show a report of.")] = None,
     backbone: Annotated[str | None, typer.Option(help="Where the model's backbone is.")] = None,
-    text_encoder: Annotated[
-        str | None, typer.Option(help="Where the text model is that described the classes.")
-    ] = None,
+    text_encoder: TextModel = None,
     max_upload: Annotated[int, typer.Option(min=1, max=1024, help="MiB that one picture may have.")] = 32,
     max_classes: Annotated[int, typer.Option(min=1, help="Classes to which teaching may bring the model.")] = 10_000,
     max_kept: Annotated[int, typer.Option(min=1, help="MiB that kept pictures may have together.")] = 1024,
