@@ -7,8 +7,9 @@ import pytest
 from firstsight.calibration import calibrate
 from firstsight.errors import BadInput, NotCalibrated, StaleCheckpoint
 from firstsight.evaluation import fit_on
-from firstsight.methods import ESZSL, DeepEmbedding, TransductiveDeepEmbedding, all_methods
+from firstsight.methods import ESZSL, DeepEmbedding, TransductiveDeepEmbedding, all_methods, base
 from firstsight.models import add_classes, load, save
+from firstsight.recognition.answers import answer
 
 NAMES = ["fur", "horns", "legs", "wings", "tail", "size", "colour", "speed", "weight", "age"]
 
@@ -148,6 +149,48 @@ def test_a_method_without_history_has_nothing_to_tell_but_that_it_has_not_collap
     assert named.diagnostics_ == {"collapsed": False}
     with pytest.raises(ValueError, match="not fitted"):
         _ = ESZSL().diagnostics_
+
+
+# Many classes -----------------------------------------------------------------------------------------------
+
+
+def test_very_many_classes_are_ranked_in_blocks_with_the_answers_of_all_at_once(calibrated, small, monkeypatch):
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.uniform(size=(2500, 6)), columns=calibrated.attribute_names_in_)
+    table.iloc[2400] = table.iloc[7]  # equal scores in two blocks
+    table.index = [f"class {number}" for number in range(2500)]
+    table = pd.concat([small.descriptions.iloc[:3], table])
+    X = small.part("test_unseen")[0][:40]
+    whole = calibrated.decision_function(X, classes=table)
+    order = np.argsort(-whole, axis=1, kind="stable")[:, :4]
+    sizes, scores_of = [], type(calibrated)._scores
+
+    def measured(self, X, E, seen):
+        sizes.append((len(X), len(seen)))
+        return scores_of(self, X, E, seen)
+
+    monkeypatch.setattr(type(calibrated), "_scores", measured)
+    monkeypatch.setattr(base, "CLASS_BYTES", 0)  # the least: 1024 candidates at a time
+    names, scores = calibrated.top_k(X, 4, classes=table)
+    assert {k for _, k in sizes} == {1024, 2503 - 2048}
+    np.testing.assert_array_equal(names, table.index.to_numpy()[order])
+    np.testing.assert_allclose(scores, np.take_along_axis(whole, order, axis=1), rtol=1e-6)
+    np.testing.assert_array_equal(calibrated.predict(X, classes=table), names[:, 0])
+    np.testing.assert_allclose(calibrated.decision_function(X, classes=table), whole, rtol=1e-6, atol=1e-6)
+    answers = answer(calibrated, X, table, 4, reject_share=0.05)
+    np.testing.assert_array_equal(answers.classes, names)
+    sure = calibrated.predict_proba(X, classes=table)
+    known = calibrated.calibration_.familiarity
+    np.testing.assert_allclose(
+        answers.confidence, np.take_along_axis(sure, order, axis=1) * known.known(known.distance(X))[:, None], rtol=1e-5
+    )
+
+
+def test_no_more_classes_are_ranked_than_there_are(named, task):
+    names, scores = named.top_k(task.X[:3], 10**6)
+    assert names.shape == scores.shape == (3, len(named.classes_))
+    with pytest.raises(BadInput, match="`k` must be at least 1, but is 0"):
+        named.top_k(task.X, 0)
 
 
 # Probabilities and scores -----------------------------------------------------------------------------------

@@ -51,8 +51,16 @@ class Scale(Schema):
 
     def confidence(self, scores: np.ndarray, row_spread: np.ndarray) -> np.ndarray:
         """Scores (n, k) and σ_row (n,), both in units of σ, as confidence (n, k)."""
-        t = self.temperature * row_spread**self.row_power
-        sure: np.ndarray = (1 - self.guesses) * softmax(scores / t[:, None], axis=1) + self.guesses / scores.shape[1]
+        return self.with_guesses(softmax(scores / self.temperatures(row_spread)[:, None], axis=1), scores.shape[1])
+
+    def temperatures(self, row_spread: np.ndarray) -> np.ndarray:
+        """The t (n,) of rows with this σ_row, both in units of σ."""
+        t: np.ndarray = self.temperature * row_spread**self.row_power
+        return t
+
+    def with_guesses(self, shares: np.ndarray, candidates: int) -> np.ndarray:
+        """A softmax over so many candidates, with the share of answers that are guesses."""
+        sure: np.ndarray = (1 - self.guesses) * shares + self.guesses / candidates
         return sure
 
     def threshold(self, reject_share: float, lost: float = 0.0) -> float:
@@ -130,6 +138,35 @@ class Calibration:
         known = about.get("familiarity")
         familiarity = None if known is None or rows is None else Familiarity(rows, **known)
         return cls(**{**about, "scales": scales, "reference": reference, "familiarity": familiarity})
+
+
+class Confidences:
+    """Confidence in candidates whose scores come in blocks: what a row's softmax needs of all, and then of some."""
+
+    def __init__(self, calibration: Calibration, row_spread: np.ndarray, seen: np.ndarray, shifted: bool):
+        self._scale, self._unit, self._count = calibration.scale_for(seen, shifted), calibration.spread, len(seen)
+        self._t = self._scale.temperatures(floored(row_spread / self._unit))
+        self._highest, self._total = np.full(len(row_spread), -np.inf), np.zeros(len(row_spread))
+
+    def add(self, rows: slice, scores: np.ndarray) -> None:
+        """Take in the scores of some rows for some candidates."""
+        for start in range(0, len(scores), 256):  # they take more room as float64
+            part = slice(rows.start + start, rows.start + min(start + 256, len(scores)))
+            z = self._exponents(part, scores[start : start + 256])
+            highest = np.maximum(self._highest[part], z.max(axis=1))
+            self._total[part] *= np.exp(self._highest[part] - highest)
+            self._total[part] += np.exp(z - highest[:, None]).sum(axis=1)
+            self._highest[part] = highest
+
+    def of(self, scores: np.ndarray) -> np.ndarray:
+        """Confidence (n, any number) in candidates with these scores, once those of all were taken in."""
+        shares = np.exp(self._exponents(slice(None), scores) - self._highest[:, None]) / self._total[:, None]
+        sure: np.ndarray = self._scale.with_guesses(shares, self._count)
+        return sure
+
+    def _exponents(self, rows: slice, scores: np.ndarray) -> np.ndarray:
+        z: np.ndarray = np.asarray(scores, dtype=np.float64) / self._unit / self._t[rows, None]
+        return z
 
 
 def reference_descriptions(model: ZeroShotClassifier) -> np.ndarray:

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from firstsight.disk_rows import DiskRows, blocks_of
 from firstsight.errors import BadInput, NotCalibrated
+from firstsight.methods.parts.best_classes import BestClasses
 from firstsight.methods.parts.class_input import (
     Candidates,
     Descriptions,
@@ -51,9 +52,12 @@ else:
 
 # Scores are made for blocks of rows; this bounds what one block and its candidates may take.
 BLOCK_BYTES = 64 * 2**20
+# Of very many candidates, so many are scored at a time that what is known of them takes no more than this.
+CLASS_BYTES = 256 * 2**20
 
 RandomState = int | np.random.RandomState | None
 Setting = Literal["zsl", "gzsl"]
+ScoreBlock = tuple[slice, slice, np.ndarray]  # of rows, of candidates, and the scores
 
 
 if TYPE_CHECKING:
@@ -87,7 +91,8 @@ class ZeroShotClassifier(_ScikitLearn):
       Nothing about unseen classes is handed over, so an inductive method cannot leak.
     - `_embed_classes(A)`: whatever the score needs of the candidates, computed once per call (default: `A`).
     - `_scores(X, E, seen)`: `(n, k)`, higher is better; `E` is the result of `_embed_classes`; `seen (k,)` is
-      the code of each candidate among the training classes, −1 for a class that training has not seen.
+      the code of each candidate among the training classes, −1 for a class that training has not seen. A score
+      depends on its own row and candidate alone: both come in blocks.
 
     Fitted state lives in attributes ending in `_` that are arrays, plain values, or dictionaries of arrays:
     that is what `save` writes.
@@ -201,12 +206,36 @@ class ZeroShotClassifier(_ScikitLearn):
         array (n,)
             Classes, as `y` or the table of `classes` has them.
         """
+        return self.top_k(X, 1, classes)[0][:, 0]
+
+    def top_k(self, X: ArrayLike, k: int = 5, classes: Candidates = None) -> tuple[np.ndarray, np.ndarray]:
+        """Rank the best classes of each row among `classes`.
+
+        However many rows and candidates there are, scores are held for a block of both at a time.
+
+        Parameters
+        ----------
+        X : array (n, d) or DiskRows
+            Features, one row per sample.
+        k : int
+            How many classes per row; all of them if there are fewer.
+        classes : None, list of classes, or DataFrame
+            The candidates, as in `predict`.
+
+        Returns
+        -------
+        names : array (n, k)
+            The best class of each row first.
+        scores : array (n, k)
+            Their scores, as `decision_function` has them.
+        """
+        if k < 1:
+            raise BadInput(f"`k` must be at least 1, but is {k}.")
         rows, labels, blocks = self._score_blocks(X, classes)
-        best = np.empty(len(rows), dtype=np.intp)
-        for block, scores in blocks:
-            best[block] = scores.argmax(axis=1)
-        answers: np.ndarray = labels[best]
-        return answers
+        best = BestClasses(len(rows), min(k, len(labels)))
+        for block in blocks:
+            best.add(*block)
+        return labels[best.places], best.scores.astype(rows.dtype)
 
     def decision_function(self, X: ArrayLike, classes: Candidates = None) -> np.ndarray:
         """Score every candidate class for every row; higher is better.
@@ -439,8 +468,8 @@ class ZeroShotClassifier(_ScikitLearn):
     def _score_table(self, X: ArrayLike, classes: Candidates) -> np.ndarray:
         rows, labels, blocks = self._score_blocks(X, classes)
         out = np.empty((len(rows), len(labels)), dtype=rows.dtype)
-        for block, scores in blocks:
-            out[block] = scores
+        for part, columns, scores in blocks:
+            out[part, columns] = scores
         return out
 
     def _confidence(self, X: ArrayLike, classes: Candidates = None) -> np.ndarray:
@@ -448,19 +477,23 @@ class ZeroShotClassifier(_ScikitLearn):
         confidence: np.ndarray = self.calibration_.confidence(self, X, scores, seen)
         return confidence
 
-    def _score_blocks(self, X: Any, classes: Candidates) -> tuple[Any, np.ndarray, Iterator[tuple[slice, np.ndarray]]]:
+    def _score_blocks(self, X: Any, classes: Candidates) -> tuple[Any, np.ndarray, Iterator[ScoreBlock]]:
+        """Checked rows, candidates, and their scores: some rows, some candidates at a time."""
         X = self._check_width(X) if isinstance(X, DiskRows) else self._check_rows(X)
         labels, A, seen = self._candidates(classes)
-        with self._numbers_in_range(A):
-            E = self._embed_classes(scale(self.attribute_scaling, self.attribute_scaler_, A))
-        step = max(64, BLOCK_BYTES // (X.itemsize * (X.shape[1] + len(labels))))
+        wide = max(1024, CLASS_BYTES // (8 * (X.shape[1] + A.shape[1])))
+        step = max(64, BLOCK_BYTES // (X.itemsize * (X.shape[1] + min(wide, len(labels)))))
 
-        def blocks() -> Iterator[tuple[slice, np.ndarray]]:
-            for part, rows in blocks_of(X, step):
-                with self._numbers_in_range(rows, A):
-                    scores = self._scores(self._scale_features(rows), E, seen)
-                    require_finite(scores.astype(X.dtype, copy=False))  # as `decision_function` tells them
-                yield part, scores
+        def blocks() -> Iterator[ScoreBlock]:
+            for start in range(0, len(labels), wide):
+                columns = slice(start, min(start + wide, len(labels)))
+                with self._numbers_in_range(A):
+                    E = self._embed_classes(scale(self.attribute_scaling, self.attribute_scaler_, A[columns]))
+                for part, rows in blocks_of(X, step):
+                    with self._numbers_in_range(rows, A[columns]):
+                        scores = self._scores(self._scale_features(rows), E, seen[columns])
+                        require_finite(scores.astype(X.dtype, copy=False))  # as `decision_function` tells them
+                    yield part, columns, scores
 
         return X, labels, blocks()
 

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from firstsight.calibration.confidence import Confidences, reference_scores, standing
 from firstsight.calibration.familiarity import FAR_SHARE, Familiarity
 from firstsight.errors import BadInput
 from firstsight.methods import ZeroShotClassifier
+from firstsight.methods.parts.best_classes import BestClasses
 from firstsight.recognition.explain import explain
 from firstsight.recognition.scoring import Score, score_answers
 
@@ -195,25 +197,33 @@ def answer(
         raise BadInput(f"`top` must be at least 1, but is {top}.")
     labels, A, codes = model._candidates(classes)
     seen = codes >= 0
-    chosen = classes if isinstance(classes, pd.DataFrame) else labels
-    scores = model.decision_function(X, classes=chosen)
-    if shift_seen and calibration is not None and seen.any() and not seen.all():
-        scores = scores - np.where(seen, calibration.seen_shift * calibration.spread, 0).astype(scores.dtype)
-    best = np.argsort(-scores, axis=1, kind="stable")[:, :top]
-    reasons = _reasons(model, X, scores, labels, A, progress) if why else None
-    ranked = labels[best], np.take_along_axis(scores, best, axis=1)
-    answers = Answers(*ranked, None, None, reasons, names=range(len(X)), candidates=labels, seen=seen)
-    if calibration is None:
+    rows, _, blocks = model._score_blocks(X, classes if isinstance(classes, pd.DataFrame) else labels)
+    best = BestClasses(len(rows), min(max(top, 2 if why else 1), len(labels)))
+    less, sure, known = 0.0, None, None
+    if calibration is not None:
+        known = reference_scores(model, X, calibration.reference)
+        sure = Confidences(calibration, known[1], seen, shift_seen)
+        if shift_seen and seen.any() and not seen.all():
+            less = calibration.seen_shift * calibration.spread
+    for part, columns, scores in blocks:
+        scores = scores.astype(rows.dtype, copy=False)
+        if less:
+            scores = scores - np.where(seen[columns], less, 0).astype(scores.dtype)
+        best.add(part, columns, scores)
+        if sure is not None:
+            sure.add(part, scores)
+    reasons = _reasons(model, X, best, labels, A, progress) if why else None
+    places, scores = best.places[:, :top], best.scores[:, :top].astype(rows.dtype)
+    answers = Answers(labels[places], scores, None, None, reasons, names=range(len(X)), candidates=labels, seen=seen)
+    if calibration is None or sure is None or known is None:
         return answers
-    confidence = calibration.confidence(model, X, scores, seen, shift_seen)
-    answers = replace(answers, confidence=np.take_along_axis(confidence, best, axis=1))
+    answers = replace(answers, confidence=sure.of(scores))
     if calibration.familiarity is not None:
         answers = _compared(answers, calibration.familiarity, X, reject_far)
     if reject_share is not None:
         lost = 0.0 if answers.rejected is None else FAR_SHARE
-        low = calibration.standing(model, X, scores) < calibration.scale_for(seen, shift_seen).threshold(
-            reject_share, lost
-        )
+        enough = calibration.scale_for(seen, shift_seen).threshold(reject_share, lost)
+        low = standing(scores[:, 0], *known) < enough
         answers = replace(answers, rejected=low if answers.rejected is None else low | answers.rejected)
     return answers
 
@@ -235,7 +245,7 @@ def _compared(answers: Answers, familiarity: Familiarity, X: Any, reject_far: bo
 def _reasons(
     model: ZeroShotClassifier,
     X: Any,
-    scores: np.ndarray,
+    best: BestClasses,
     labels: np.ndarray,
     A: np.ndarray,
     progress: Callable[[int, int], None] | None,
@@ -245,8 +255,8 @@ def _reasons(
     names = [str(name) for name in getattr(model, "attribute_names_in_", ())]
     names = names or [f"attribute {m}" for m in range(A.shape[1])]
     X, told = np.asarray(X), []
-    for row, (first, second) in enumerate(np.argsort(-scores, axis=1, kind="stable")[:, :2]):
-        reasons = explain(model, X[row], A[first], A[second], scores[row, first] - scores[row, second])
+    for row, (first, second) in enumerate(best.places[:, :2]):
+        reasons = explain(model, X[row], A[first], A[second], best.scores[row, 0] - best.scores[row, 1])
         told.append({"instead_of": labels[second].item(), "lead": reasons.lead, **reasons.speaking(names)})
         told[-1]["rest"] = reasons.rest
         if progress is not None:

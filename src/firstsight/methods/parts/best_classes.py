@@ -1,0 +1,46 @@
+"""The best classes of every row, from scores that come in blocks of rows and of classes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class BestClasses:
+    """The `k` best classes of `n` rows, best first; of equal scores, that of the earlier class counts as better.
+
+    Attributes
+    ----------
+    places : array (n, k)
+        Numbers of the classes.
+    scores : array (n, k)
+        Their scores.
+    """
+
+    def __init__(self, n: int, k: int):
+        self.places = np.zeros((n, k), dtype=np.intp)
+        self.scores = np.full((n, k), -np.inf)
+
+    def add(self, rows: slice, columns: slice, scores: np.ndarray) -> None:
+        """Take in the scores of some rows for some classes; blocks of classes come in their order."""
+        k = self.places.shape[1]
+        new = best_columns(scores, k)
+        places = np.hstack([self.places[rows], new + columns.start])
+        values = np.hstack([self.scores[rows], np.take_along_axis(scores, new, axis=1)])
+        order = np.argsort(-values, axis=1, kind="stable")[:, :k]
+        self.places[rows] = np.take_along_axis(places, order, axis=1)
+        self.scores[rows] = np.take_along_axis(values, order, axis=1)
+
+
+def best_columns(scores: np.ndarray, k: int) -> np.ndarray:
+    """The columns of the k largest of each row (n, at most k), largest first, as a stable sort has them."""
+    n, m = scores.shape
+    if k == 1:
+        return scores.argmax(axis=1)[:, None]
+    if k >= m // 8:
+        return np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    least = np.partition(scores, m - k, axis=1)[:, m - k]  # a sort of all columns takes longer than the scores did
+    rows, columns = np.nonzero(scores >= least[:, None])  # k of each row, more where some are equal
+    order = np.lexsort([columns, -scores[rows, columns], rows])
+    starts = np.searchsorted(rows, np.arange(n))
+    found: np.ndarray = columns[order][starts[:, None] + np.arange(k)]
+    return found
