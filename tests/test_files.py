@@ -10,10 +10,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from firstsight.data.table_files import read_descriptions
 from firstsight.errors import CannotWrite, UnreadableFile
 from firstsight.files import (
     Allowance,
     atomic_path,
+    csv_name,
     csv_of,
     csv_text,
     read_regular,
@@ -210,6 +212,14 @@ def test_a_file_may_unpack_to_a_hundred_times_its_size_and_64_mebibytes(target):
 def test_a_cell_that_a_spreadsheet_would_run_gets_an_apostrophe(cell, written):
     assert csv_text(cell) == written
     assert csv_of(pd.DataFrame({"class": [cell, "x"], "share": [0.25, -1]})) == f"class,share\n{written},0.25\nx,-1.0\n"
+
+
+@pytest.mark.parametrize("name", ["=1+1", "'=1+1", "''-x", "-3", "'-3", "'tis", "-", "@", "ox", "'", "+1e5"])
+def test_a_table_is_read_back_as_it_was_whatever_its_names_begin_with(tmp_path, name):
+    table = pd.DataFrame([[0.5, 1.0]], index=pd.Index([name], name="class"), columns=[f"{name}a", "legs"])
+    (tmp_path / "t.csv").write_text(csv_of(table, index=True))
+    assert csv_name(csv_text(name)) == name
+    pd.testing.assert_frame_equal(read_descriptions(tmp_path / "t.csv"), table.astype("float32"))
 
 
 def test_a_scratch_folder_is_private_and_those_of_killed_processes_go_after_a_day(tmp_path, monkeypatch):

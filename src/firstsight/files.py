@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import platform
+import re
 import secrets
 import shutil
 import stat
@@ -20,6 +21,8 @@ from firstsight.errors import CannotWrite, UnreadableFile
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")  # the beginning of a cell that a spreadsheet runs; or of one marked as text
 
 
 @contextmanager
@@ -161,11 +164,11 @@ class Allowance:
 
 
 def csv_text(cell: str) -> str:
-    """A cell of a CSV file that people open: spreadsheets run what begins with = + - @, so an apostrophe precedes it.
+    """A cell of a CSV file: spreadsheets run what begins with = + - @, so an apostrophe precedes it.
 
-    Numbers stay as they are.
+    Numbers stay as they are. `csv_name` takes the apostrophe off again.
     """
-    if not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+    if not _FORMULA.match(cell):
         return cell
     with suppress(ValueError):
         float(cell)
@@ -173,10 +176,21 @@ def csv_text(cell: str) -> str:
     return "'" + cell
 
 
-def csv_of(table: pd.DataFrame) -> str:
-    """A table as CSV for people, not to be read back: every text is written by `csv_text`."""
-    safe = {str(name): column.map(lambda c: csv_text(c) if isinstance(c, str) else c) for name, column in table.items()}
-    return table.assign(**safe).to_csv(index=False, lineterminator="\n")
+def csv_name(cell: str) -> str:
+    """What `csv_text` was given."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+
+
+def csv_of(table: pd.DataFrame, index: bool = False) -> str:
+    """A table as CSV, with its index if so wished: every text, in the heading as well, is written by `csv_text`."""
+    safe = table.reset_index() if index else table.copy(deep=False)
+    for place, dtype in enumerate(safe.dtypes):
+        if dtype.kind not in "fiub":
+            cells = [csv_text(cell) if isinstance(cell, str) else cell for cell in safe.iloc[:, place]]
+            safe.isetitem(place, cells)
+    return safe.set_axis([csv_text(str(name)) for name in safe.columns], axis=1).to_csv(
+        index=False, lineterminator="\n"
+    )
 
 
 def cache_folder() -> Path:

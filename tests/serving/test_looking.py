@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 
@@ -160,3 +161,16 @@ def test_readiness_says_when_the_model_cannot_be_used(serving, letters):
         time.sleep(0.02)
     assert found["error"] == "The model cannot be used; the server's log says why."
     assert client.get("/health").status_code == 200
+
+
+def test_a_sample_whose_picture_is_gone_or_none_any_more_is_told(serving, samples, tmp_path):
+    place = tmp_path / "a.png"
+    place.write_bytes(b"no picture")
+    odd = dataclasses.replace(samples, pictures=[place, tmp_path / "gone.png", *samples.pictures[2:]])
+    client = serving(samples=odd)
+    for number in (0, 1):
+        answer = client.get(f"/api/samples/{number}.png")
+        assert (answer.status_code, answer.json()["error"]) == (
+            404,
+            "The picture of this sample cannot be read any more.",
+        )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
+from types import SimpleNamespace
 
 import pytest
 from PIL import Image
 
+from firstsight.serving import keeping
 from serving.small_server import CHANGE, UNSEEN, as_png, stroke
 
 
@@ -195,3 +199,30 @@ def test_what_goes_wrong_inside_the_short_way_is_told_like_everything_else(servi
     assert answer.status_code == 500
     assert "bug" in answer.json()["error"]
     assert client.get("/api/predict/one").status_code == 405
+
+
+def test_what_happened_to_the_table_of_kept_pictures_does_not_spoil_the_next_line(serving, png, tmp_path):
+    client, table = serving(keep=str(tmp_path / "kept")), tmp_path / "kept" / "labels.csv"
+    assert confirm(client, png("é"), "é").status_code == 201
+    whole = table.read_bytes()
+    table.write_bytes(whole + b"half of a li")  # of a process that was killed, or a full disk
+    done = confirm(client, png("ä"), "ä")
+    assert done.json()["pictures"] == 2
+    assert table.read_bytes() == whole + f"{done.json()['kept']},ä\n".encode()
+    table.write_bytes(whole + b"\xff\xfe,x\n" + b"x" * 200_000 + b"\n")  # nor what others have written into it
+    assert confirm(client, png("ä"), "ä").status_code == 201
+    table.unlink()
+    os.mkfifo(table)
+    assert confirm(client, png("ä"), "ä").status_code == 503
+
+
+def test_a_full_disk_leaves_no_half_of_a_line(serving, png, tmp_path, monkeypatch):
+    client, table = serving(keep=str(tmp_path / "kept")), tmp_path / "kept" / "labels.csv"
+    whole = table.read_bytes()
+
+    def fails(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(keeping, "os", SimpleNamespace(**{**vars(os), "fsync": fails}))
+    assert confirm(client, png("é"), "é").status_code == 503
+    assert table.read_bytes() == whole

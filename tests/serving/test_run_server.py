@@ -148,3 +148,22 @@ def test_serve_says_what_is_wrong_before_it_starts(tmp_path, saved, capsys):
     with pytest.raises(BadInput, match="samples"):
         serve(saved, port=0, workers=2, samples=str(tmp_path / "samples.csv"))
     assert capsys.readouterr().out == ""
+
+
+def test_worker_processes_are_told_to_import_nothing_from_the_current_folder(saved, monkeypatch):
+    import os
+
+    from firstsight.serving import run_server, serve
+
+    class Supervisor:
+        def __init__(self, config, sockets):
+            sockets[0].close()
+
+        def run(self):
+            told.append(os.environ.get("PYTHONSAFEPATH"))
+
+    told: list[str | None] = []
+    monkeypatch.setattr(run_server, "Multiprocess", Supervisor)
+    monkeypatch.setattr(os, "environ", {**os.environ})
+    serve(saved, port=0, workers=2)
+    assert told == ["1"]

@@ -116,6 +116,20 @@ def test_removing_what_is_not_there_or_everything_is_refused(steady):
     assert steady.post("/api/classes/undo", json=wrong, headers=CHANGE).status_code == 422
 
 
+@pytest.mark.parametrize("name", ["a\x1b[31m", "two\nlines", " ", "none of these", "\u202eback"])
+def test_taking_back_is_no_way_to_a_name_that_could_not_be_taught(steady, name):
+    width = len(steady.get("/api/model").json()["attributes"])
+    wrong = {"restore": [{"class": name, "description": [0.5] * width}]}
+    assert steady.post("/api/classes/undo", json=wrong, headers=CHANGE).status_code == 422
+
+
+def test_a_model_file_that_is_removed_is_told_without_its_place(client, model):
+    (model / "model.json").unlink()
+    answer = teach(client, "new", {"base e": 1}, rest=0)
+    assert answer.status_code == 503
+    assert str(model.parent) not in answer.text
+
+
 def test_the_exported_table_teaches_another_model_the_same_classes(client, model, tmp_path):
     teach(client, 'comma, "quote"', {"base e": 1}, rest=0)
     text = client.get("/api/classes.csv")

@@ -74,5 +74,5 @@ def _read_token(path: Path) -> str:
 
     try:
         return require_file(path).read_text(encoding="ascii").strip()
-    except ValueError as error:
+    except UnicodeError as error:
         raise BadInput(f"The token in {path} must be ASCII characters; `openssl rand -hex 24` makes one.") from error

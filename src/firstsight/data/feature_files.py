@@ -12,7 +12,7 @@ from firstsight.data.array_files import read_arrays, read_names, write_arrays
 from firstsight.data.rules.arrays import as_float32
 from firstsight.data.table_files import numbers, read_table, texts
 from firstsight.errors import BadInput, UnreadableFile
-from firstsight.files import write_atomically
+from firstsight.files import csv_of, write_atomically
 
 if TYPE_CHECKING:
     from firstsight.data.feature_header import Backbone
@@ -61,7 +61,7 @@ def _write_matrix(path: Path, content: FeatureFile) -> None:
     if content.labels is not None:
         table["class"] = content.labels
     beside = path.with_name("samples.csv" if path.name == "features.npy" else f"{path.stem}.csv")
-    write_atomically(beside, table.to_csv(index=False, lineterminator="\n"))
+    write_atomically(beside, csv_of(table))
     write_atomically(path, lambda place: np.save(place, content.features))
 
 

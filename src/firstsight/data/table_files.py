@@ -12,7 +12,7 @@ import numpy as np
 
 from firstsight.data.rules.arrays import as_float32
 from firstsight.errors import BadInput, UnreadableFile
-from firstsight.files import Allowance, require_file
+from firstsight.files import Allowance, csv_name, require_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,7 +133,8 @@ def _read_csv(path: Path, text_columns: set[str] | None, or_first: bool = True) 
     except pd.errors.ParserError:
         _check_lines(path, encoding, separator, len(heading))
         raise
-    return table.assign(**{name: table[name].str.strip() for name in wanted})
+    table = table.assign(**{name: table[name].str.strip().map(csv_name) for name in wanted})
+    return table.set_axis([csv_name(str(name)) for name in table.columns], axis=1)
 
 
 def _heading(path: Path, encoding: str) -> tuple[list[str], str]:

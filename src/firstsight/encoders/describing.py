@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from firstsight.encoders.attribute_tables import TEXT_COLUMNS, attributes_as_numbers, empty_table, read_class_table
 from firstsight.encoders.words import DEFAULT, TextEncoder, readable
 from firstsight.errors import BadInput
-from firstsight.files import write_atomically
+from firstsight.files import csv_of, write_atomically
 from firstsight.terminal import logger
 
 if TYPE_CHECKING:
@@ -68,8 +68,7 @@ def describe(
         _refuse_unclear(table, where, encoder is not None or prompt is not None)
         made, notes = attributes_as_numbers(table, scale)
     if out is not None:
-        # Names go as they are, without `files.csv_text`: `learn` reads them back and looks for folders called so.
-        write_atomically(out, made.to_csv(lineterminator="\n"))
+        write_atomically(out, csv_of(made, index=True))
     for note in notes:
         logger.info("%s", note)
     return made

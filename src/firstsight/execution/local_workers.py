@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import tempfile
-from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from firstsight.child_processes import without_current_folder
 from firstsight.data import ZeroShotDataset
 from firstsight.errors import BadInput
 from firstsight.execution.worker import begin, run_cell
@@ -98,11 +97,11 @@ class _Process:
         self._said, self._log = tempfile.mkstemp(prefix="firstsight-worker-")
         limits = dict.fromkeys(_THREAD_LIMITS, str(threads))
         about = {"initializer": begin, "initargs": (os.getpid(), threads, self._log)}
-        with _without_current_folder():  # loky's own process, which removes what killed ones leave, starts here
+        with without_current_folder():  # loky's own process, which removes what killed ones leave, starts here
             self._executor: Any = ProcessPoolExecutor(max_workers=1, env=limits, **about)
 
     def submit(self, order: str) -> Future[str]:
-        with _without_current_folder():  # the first submission starts the process
+        with without_current_folder():  # the first submission starts the process
             future: Future[str] = self._executor.submit(run_cell, order)
         return future
 
@@ -124,20 +123,3 @@ class _Process:
         self._executor.shutdown(wait=True, kill_workers=True)
         os.close(self._said)
         Path(self._log).unlink(missing_ok=True)
-
-
-@contextmanager
-def _without_current_folder() -> Iterator[None]:
-    """What lies in the current folder is not for a new process to import: loky hands it this process's `sys.path`."""
-    here, path, safe = Path.cwd(), sys.path, os.environ.get("PYTHONSAFEPATH")
-    asked_for = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    sys.path = [place for place in path if place and (place in asked_for or Path(place) != here)]
-    os.environ["PYTHONSAFEPATH"] = "1"
-    try:
-        yield
-    finally:
-        sys.path = path
-        if safe is None:
-            del os.environ["PYTHONSAFEPATH"]
-        else:
-            os.environ["PYTHONSAFEPATH"] = safe

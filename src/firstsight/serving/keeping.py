@@ -7,17 +7,25 @@ class's name of a request becomes a path.
 from __future__ import annotations
 
 import csv
+import errno
 import hashlib
 import io
 import os
+import stat
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from firstsight.encoders.decoding import Undecodable, decode_picture, quiet_pillow
 from firstsight.encoders.folders import LABELS
 from firstsight.encoders.picture_formats import HEAD, sniff
 from firstsight.errors import BadInput, CannotWrite
-from firstsight.files import write_atomically
+from firstsight.files import csv_text, write_atomically
+
+try:
+    import fcntl
+except ImportError:  # Windows: no locks there
+    fcntl = None  # type: ignore[assignment]
 
 _SUFFIXES = {"JPEG": ".jpg", "TIFF": ".tif", "JPEG2000": ".jp2", "HEIF": ".heic"}
 
@@ -54,8 +62,7 @@ class Keeping:
             self._check_room(len(content) if new else 0)
             if new:
                 write_atomically(self.folder / name, content)
-            self._append(name, label)
-            return name, self._count()
+            return name, self._append(name, label)
 
     def _begin(self) -> None:
         try:
@@ -66,28 +73,41 @@ class Keeping:
         os.close(handle)
 
     def _check_room(self, more: int) -> None:
-        with os.scandir(self.folder) as entries:
-            held = sum(entry.stat().st_size for entry in entries)
+        held = 0
+        for entry in os.scandir(self.folder):
+            with suppress(OSError):  # what another process is just writing has gone by another name since
+                held += entry.stat(follow_symlinks=False).st_size
         if held + more > self.most:
             raise FolderFull(
                 f"{self.most / 2**20:.0f} MiB of pictures are kept, and there is no room for more; learn from them and "
                 "move them away, or start the server with a larger --max-kept."
             )
 
-    def _append(self, name: str, label: str) -> None:
-        """One line in one write, after all others; a later line about the same picture counts."""
+    def _append(self, name: str, label: str) -> int:
+        """One line after all others, and how many pictures they tell of; a later line about the same one counts.
+
+        What follows the last whole line is of a process that was killed, or of a full disk, and was never acknowledged.
+        """
         line = io.StringIO()
-        csv.writer(line, lineterminator="\n").writerow([name, label])
+        csv.writer(line, lineterminator="\n").writerow([name, csv_text(label)])
         try:
-            handle = os.open(self.folder / LABELS, os.O_WRONLY | os.O_APPEND)
-            try:
-                os.write(handle, line.getvalue().encode())
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+            handle = os.open(self.folder / LABELS, os.O_RDWR | os.O_APPEND | getattr(os, "O_NONBLOCK", 0))
+            with open(handle, "rb+", buffering=0) as file:
+                if not stat.S_ISREG(os.fstat(handle).st_mode):
+                    raise OSError(errno.EINVAL, "not a regular file")
+                if fcntl is not None:
+                    fcntl.flock(handle, fcntl.LOCK_EX)  # until the file is closed
+                lines = file.readall()
+                end = lines.rfind(b"\n") + 1
+                file.truncate(end)
+                try:
+                    if file.write(line.getvalue().encode()) < len(line.getvalue().encode()):
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                    os.fsync(handle)
+                except OSError:
+                    file.truncate(end)
+                    raise
         except OSError as error:
             raise CannotWrite(f"Could not write to {self.folder / LABELS} ({error.strerror}).") from error
-
-    def _count(self) -> int:
-        with open(self.folder / LABELS, encoding="utf-8", newline="") as file:
-            return len({row[0] for row in csv.reader(file) if row}) - 1  # the heading
+        names = {row.split(b",", 1)[0] for row in lines[:end].splitlines()[1:]}  # all but the heading
+        return len(names | {name.encode()})

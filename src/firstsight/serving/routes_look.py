@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
+from firstsight.encoders.decoding import Undecodable
 from firstsight.serving.json_answers import Json, Refusal
 from firstsight.serving.page_files import file_answer
 from firstsight.serving.sample_pictures import SamplePictures
@@ -46,7 +47,11 @@ def sample_picture(service: Held, number: Annotated[int, Path(ge=0, le=2**31)]) 
     samples = _samples(service)
     if not samples.has_pictures or number >= len(samples):
         raise Refusal(404, "There is no sample of that number.")
-    return Response(samples.png(number), media_type="image/png", headers={"Cache-Control": "private, max-age=3600"})
+    try:
+        png = samples.png(number)
+    except (OSError, ValueError, Undecodable):
+        raise Refusal(404, "The picture of this sample cannot be read any more.") from None
+    return Response(png, media_type="image/png", headers={"Cache-Control": "private, max-age=3600"})
 
 
 @router.get("/api/map", response_model=Map)

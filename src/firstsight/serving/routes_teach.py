@@ -9,6 +9,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from firstsight.errors import UnknownName
+from firstsight.files import csv_of
 from firstsight.models.class_table import as_labels
 from firstsight.serving.json_answers import Json
 from firstsight.serving.service import Held, Service
@@ -43,8 +44,7 @@ def describe_class(service: Held, name: Annotated[Name, Query()]) -> Any:
 @router.get("/api/classes.csv", response_class=Response, responses={200: {"content": {"text/csv": {}}}})
 def export_classes(service: Held) -> Any:
     """The class table with its descriptions, as `firstsight classes add` and `learn --classes` read it."""
-    # Names go as they are, so that they can be read back; what a spreadsheet would run was refused when it was taught.
-    text = service.served.current().descriptions.to_csv(lineterminator="\n")
+    text = csv_of(service.served.current().descriptions, index=True)
     attachment = {"Content-Disposition": 'attachment; filename="classes.csv"'}
     return Response(text.encode("utf-8", "replace"), media_type="text/csv; charset=utf-8", headers=attachment)
 

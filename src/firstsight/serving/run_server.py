@@ -10,6 +10,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.supervisors import Multiprocess
 
+from firstsight.child_processes import without_current_folder
 from firstsight.errors import BadInput
 from firstsight.serving.app import make_app
 from firstsight.serving.connections import BoundedHead
@@ -42,7 +43,8 @@ def run(settings: Settings) -> None:
         if several:
             share_rates(folder)
             os.environ |= {ENVIRONMENT: settings.model_dump_json(), SHARED: folder}
-            Multiprocess(config, sockets=[listening]).run()
+            with without_current_folder():  # a worker that has died is started anew at any time
+                Multiprocess(config, sockets=[listening]).run()
         else:
             uvicorn.Server(config).run(sockets=[listening])
 

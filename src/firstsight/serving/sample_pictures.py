@@ -14,6 +14,7 @@ from firstsight.data import ZeroShotDataset, load_dataset
 from firstsight.data.feature_files import FeatureFile, read_feature_file
 from firstsight.encoders.decoding import decode_picture, quiet_pillow
 from firstsight.encoders.embedding import embed
+from firstsight.encoders.pictures import read_content
 from firstsight.errors import BadInput
 from firstsight.recognition.inputs import is_feature_file
 from firstsight.recognition.recognizer import Recognizer
@@ -48,12 +49,12 @@ class SamplePictures:
         return sorted(place for _, _, place in sorted(keys)[:limit])
 
     def png(self, place: int) -> bytes:
-        """One picture, not larger than it is shown."""
+        """One picture, not larger than it is shown; OSError, ValueError or Undecodable if it is no longer one."""
         assert self.pictures is not None
         source = self.pictures[place]
         if isinstance(source, Path):
             with quiet_pillow:
-                picture = decode_picture(source.read_bytes())
+                picture = decode_picture(read_content(source))
             picture.thumbnail((SIDE, SIDE))
         else:
             picture = Image.fromarray(source)

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from firstsight.errors import BadInput, UnknownName
+from firstsight.errors import BadInput, UnknownName, UnreadableFile
 from firstsight.methods import ZeroShotClassifier
 from firstsight.models import load_saved
 from firstsight.models.class_table import as_labels
 from firstsight.models.model_folder import MODEL, Saved
 from firstsight.recognition import Recognizer
+from firstsight.serving.teaching import refuse_unspeakable
 from firstsight.serving.wire_schema import Changed, Described, Done, Undo
 
 Stamp = tuple[int, int, int]
@@ -104,6 +105,8 @@ class ServedModel:
             done = _removed(own, undo.remove) if undo.remove else []
             if undo.restore:
                 before = own.descriptions
+                for one in undo.restore:
+                    refuse_unspeakable(one.label)
                 table = _table(own, undo.restore)
                 own.add_classes(table, replace=True)
                 check_answers(own.model)
@@ -122,6 +125,8 @@ class ServedModel:
             done = change(own)
             self._check_room(own, len(before))
             self.recognizer.model = own.model
+        elif _stamp(self.folder) is None:
+            raise UnreadableFile(f"{self.folder} holds no model any more; put it back.")
         else:
             with Recognizer.changing(self.folder) as own:
                 before = own.descriptions

@@ -78,13 +78,18 @@ def table_of(new: NewClass, own: Recognizer, sentences: Sentences) -> pd.DataFra
 def checked_name(name: str) -> str:
     """A class's name that can be shown, written and read back anywhere."""
     clean = " ".join(name.split())
-    if not clean or visible(clean) != clean or not clean.isprintable() or any("\ud800" <= c <= "\udfff" for c in clean):
-        raise BadInput("A class's name must be text that can be shown, without control characters; choose another.")
-    if clean.lower() == NONE_OF_THESE:
-        raise BadInput(f"No class can be called {clean!r}, which is the answer where none fits; choose another name.")
+    refuse_unspeakable(clean)
     if clean.startswith(_FORMULA):
         raise BadInput(f"A class's name may not begin with {clean[0]}, which spreadsheets take for a formula.")
     return clean
+
+
+def refuse_unspeakable(name: str) -> None:
+    """No control characters, half characters or nothing at all; nor the answer where no class fits."""
+    if not name.strip() or visible(name) != name or not name.isprintable():
+        raise BadInput("A class's name must be text that can be shown, without control characters; choose another.")
+    if name.lower() == NONE_OF_THESE:
+        raise BadInput(f"No class can be called {name!r}, which is the answer where none fits; choose another name.")
 
 
 def _start(new: NewClass, known: pd.DataFrame, model: ZeroShotClassifier) -> dict[str, float]:
