@@ -8,15 +8,20 @@ import pkgutil
 import re
 import runpy
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 import typer.main
 
 import firstsight
 from firstsight.cli.main import app
 from firstsight.cli.options import read_assignments
+from firstsight.data import ZeroShotDataset
+from firstsight.data.glyphs import load_glyphs
+from firstsight.data.rules.arrays import PARTS
 from firstsight.methods import make_estimator
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -87,10 +92,22 @@ def _parse(words: list[str]) -> dict:
         _, command, rest = command.resolve_command(context, left)
 
 
+@pytest.fixture(scope="session", params=["few letters", pytest.param("all letters", marks=pytest.mark.slow)])
+def letters(request) -> ZeroShotDataset:
+    """glyphs with every fourth drawing of each letter, which is enough to see that the code of a document works."""
+    whole = load_glyphs()
+    if request.param == "all letters":
+        return whole
+    kept = np.arange(len(whole.labels)) % 4 == 0
+    parts = {part: np.flatnonzero(np.isin(np.flatnonzero(kept), getattr(whole, part))) for part in PARTS}
+    return replace(whole, features=whole.features[kept], labels=whole.labels[kept], images=whole.images[kept], **parts)
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.relative_to(ROOT).as_posix())
-def test_the_python_of_a_document_runs_from_top_to_bottom(document, tmp_path, monkeypatch):
+def test_the_python_of_a_document_runs_from_top_to_bottom(document, letters, in_process, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # it may write files, but not here
     monkeypatch.setenv("FIRSTSIGHT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("firstsight.data.glyphs.load_glyphs", lambda: letters)
     monkeypatch.syspath_prepend(tmp_path)
     namespace = {"__name__": "__main__"}
     for block in _blocks(document.read_text(encoding="utf-8")):
