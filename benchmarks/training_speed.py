@@ -19,7 +19,8 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
 from firstsight.methods.deep_embedding import PRESETS, DeepEmbedding
-from firstsight.methods.parts.alternating import AlternatingTraining
+from firstsight.methods.parts.alternating import AlternatingTraining, factor_to_length
+from firstsight.methods.parts.rows import RowsInMemory
 
 SHAPES = {"AwA1": (19_832, 2048, 40, 85), "CUB": (7_057, 2048, 150, 312)}  # rows, features, classes, attributes
 
@@ -60,9 +61,11 @@ def bare_products(X, y, A, settings):
 def ours(X, y, A, settings):
     sizes = (X.shape[1], A.shape[1], len(A))
     training = AlternatingTraining(settings, sizes, 0, None, lambda done, note: None)
+    # With a factor, as in a fit of the same preset: the features here have none of the customary lengths.
+    rows = RowsInMemory(X, factor_to_length(X.numpy(), settings["feature_length"]))
 
     def run():
-        training.run(X.__getitem__, y, A, 1)
+        training.run(rows, y, A, 1)
 
     return run
 

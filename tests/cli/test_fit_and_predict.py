@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from firstsight.evaluation import fit_on
 from firstsight.methods import DeepEmbedding, all_methods
@@ -78,6 +79,17 @@ def test_every_method_can_be_fitted_and_asked(cli, npz, small, rows, tmp_path):
         found = np.array(_answers(done.out))
         assert set(found) <= set(small.unseen_classes), name
         assert len(set(found)) > 1, name
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="is about machines without CUDA")
+def test_a_device_that_is_not_there_is_one_sentence(cli, npz, quick, tmp_path):
+    model = tmp_path / "model"
+    cli("fit", npz, "--out", model, *quick, "--set", "device=cuda").is_refused_with(
+        "There is no device 'cuda'", "'cpu'"
+    )
+    assert not model.exists()
+    assert cli("fit", npz, "--out", model, *quick).code == 0
+    cli("predict", model, npz, "--device", "cuda").is_refused_with("There is no device 'cuda'")
 
 
 def test_one_model_has_one_setting(cli, npz, tmp_path):

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from firstsight.encoders import PictureEncoder, pictures
@@ -64,6 +65,31 @@ def test_pytorch_and_onnx_runtime_agree(kind, make_backbone, save_pictures, tmp_
     found = [PictureEncoder(folder, runtime=r, cache=False, batch_size=3).encode(paths) for r in ("torch", "onnx")]
     assert np.abs(found[0].features).max() > 0
     np.testing.assert_allclose(found[0].features, found[1].features, atol=1e-4)
+
+
+def test_bfloat16_gives_features_with_fewer_digits_kept_apart(resnet, save_pictures, tmp_path, own_cache):
+    paths = save_pictures(tmp_path, 3)
+    exact = PictureEncoder(resnet, runtime="torch").encode(paths)
+    rough = PictureEncoder(resnet, precision="bfloat16").encode(paths)
+    assert rough.cached == 0  # what the other has kept is of no use here
+    assert rough.features.dtype == np.float32
+    assert not np.array_equal(rough.features, exact.features)
+    np.testing.assert_allclose(rough.features, exact.features, rtol=0.05, atol=0.02)
+    assert PictureEncoder(resnet, precision="bfloat16").encode(paths).cached == 3
+    assert len(list((own_cache / "features").iterdir())) == 2
+
+
+def test_onnx_runtime_has_no_other_precision(resnet):
+    with pytest.raises(BadInput, match="use the runtime torch"):
+        PictureEncoder(resnet, runtime="onnx", precision="bfloat16")
+    with pytest.raises(BadInput, match="did you mean 'bfloat16'"):
+        PictureEncoder(resnet, precision="bfloat")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="is about machines without CUDA")
+def test_a_device_that_is_not_there_is_refused_before_anything_is_read(resnet):
+    with pytest.raises(BadInput, match="There is no device 'cuda'"):
+        PictureEncoder(resnet, device="cuda")
 
 
 def test_auto_exports_the_backbone_only_where_the_pictures_are_many(

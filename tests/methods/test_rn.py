@@ -66,7 +66,8 @@ def test_a_piece_of_pairs_is_bounded_whatever_the_number_of_classes(task, monkey
         return logits(weights, of_row, of_class)
 
     monkeypatch.setattr(rn, "relation_logits", watched)
-    classes = model._embed_classes(task.A.astype(np.float32)).tile(2000, 1)  # 50,000 of them
+    weights, embedded = model._embed_classes(task.A.astype(np.float32))
+    classes = weights, embedded.tile(2000, 1)  # 50,000 of them
     model._scores(model._scale_features(task.X_unseen[:3]), classes, np.full(len(classes), -1))
     assert max(largest) <= rn.PAIR_VALUES
 

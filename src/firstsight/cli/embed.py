@@ -20,6 +20,9 @@ Runtime = Annotated[
     str,
     typer.Option(help="torch, onnx, or auto: onnx where the backbone was exported before or the pictures are many."),
 ]
+Device = Annotated[
+    str, typer.Option(help="Where the backbone runs: cpu, cuda, mps, …, or auto: a GPU if there is one.")
+]
 
 
 def embed(
@@ -28,6 +31,8 @@ def embed(
     backbone: BackboneOption = DEFAULT_BACKBONE,
     batch_size: BatchSize = 32,
     runtime: Runtime = "auto",
+    device: Device = "cpu",
+    precision: Annotated[str, typer.Option(help="Of the backbone's matrix products: float32 or bfloat16.")] = "float32",
 ) -> None:
     """Turn pictures into features, one row per picture; sub-folder names are their classes.
 
@@ -36,7 +41,16 @@ def embed(
     """
     from firstsight.encoders.embedding import embed
 
-    made = embed(folder, backbone=backbone, out=out, batch_size=batch_size, runtime=runtime, verbose=True)
+    made = embed(
+        folder,
+        backbone=backbone,
+        out=out,
+        batch_size=batch_size,
+        runtime=runtime,
+        device=device,
+        precision=precision,
+        verbose=True,
+    )
     rows, dim = made.features.shape
     classes = "no labels" if made.labels is None else counted(len(set(made.labels)), "class")
     skipped = f"{len(made.skipped)} skipped" if made.skipped else "none skipped"

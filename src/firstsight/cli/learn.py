@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firstsight.cli.embed import DEFAULT_BACKBONE, BackboneOption, BatchSize, Runtime
+from firstsight.cli.embed import DEFAULT_BACKBONE, BackboneOption, BatchSize, Device, Runtime
 from firstsight.cli.options import Preset, Seed, Set, read_assignments
 from firstsight.terminal import counted, say
 
@@ -41,6 +41,7 @@ def learn(
     seed: Seed = 0,
     batch_size: BatchSize = 32,
     runtime: Runtime = "auto",
+    device: Device = "cpu",
 ) -> None:
     """Learn to recognise every class of a table; those without pictures are recognised by their description.
 
@@ -62,6 +63,7 @@ def learn(
         random_state=seed,
         batch_size=batch_size,
         runtime=runtime,
+        device=device,
         verbose=True,
     )
     _tell(made, out)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from firstsight.cli.embed import Device
 from firstsight.cli.options import EngineOption, SchedulerOption, Where
 from firstsight.errors import BadInput
 from firstsight.terminal import counted, say, write_out
@@ -80,6 +81,7 @@ def predict(
     shift_seen: ShiftSeen = False,
     why: Why = False,
     backbone: Backbone = None,
+    device: Device = "cpu",
     out: Out = None,
     engine: EngineOption = Where.local,
     scheduler: SchedulerOption = None,
@@ -92,7 +94,7 @@ def predict(
     from firstsight.recognition import Recognizer
     from firstsight.recognition.inputs import is_feature_file
 
-    recognise = Recognizer.load(model, backbone)
+    recognise = Recognizer.load(model, backbone, device=device)
     if backbone is not None and any(map(is_feature_file, inputs)):
         raise BadInput(f"--backbone is for pictures, but {inputs[0]} holds features; leave it out.")
     options: dict[str, Any] = {

@@ -21,6 +21,8 @@ def embed(
     out: str | Path | None = None,
     batch_size: int = 32,
     runtime: str = "auto",
+    device: str = "cpu",
+    precision: str = "float32",
     labelled: bool = True,
     verbose: bool = False,
 ) -> FeatureFile:
@@ -42,6 +44,10 @@ def embed(
         Pictures that the backbone looks at together.
     runtime : {"auto", "torch", "onnx"}
         What runs the backbone.
+    device : str
+        Where it runs: "cpu", "cuda", "mps", …, or "auto", which is a GPU if there is one.
+    precision : {"float32", "bfloat16"}
+        Of the backbone's matrix products.
     labelled : bool
         Whether sub-folders are classes.
     verbose : bool
@@ -58,7 +64,9 @@ def embed(
     folder = survey.place
     for remark in survey.remarks():
         logger.warning("%s", remark)
-    encoder = encoders.PictureEncoder(backbone, batch_size=batch_size, runtime=runtime)
+    encoder = encoders.PictureEncoder(
+        backbone, batch_size=batch_size, runtime=runtime, device=device, precision=precision
+    )
     root = folder if folder.is_dir() else folder.parent
     with progress(f"Pictures in {name_as_text(folder.name or folder)}", len(survey.paths), verbose) as show:
         encoded = encoder.encode(survey.paths, progress=lambda done, total: show(done, ""), root=root, announce=say)

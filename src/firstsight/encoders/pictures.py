@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from firstsight.devices import find_device
 from firstsight.encoders.backbone import DEFAULT, Backbone
 from firstsight.encoders.cache import FeatureCache
 from firstsight.encoders.decoding import InMemory, Undecodable, check_in_memory, decoded, quiet_pillow
@@ -76,15 +77,30 @@ class PictureEncoder:
         Keep features by the content of the picture, so that no picture is encoded twice by the same backbone.
     runtime : {"auto", "torch", "onnx"}
         "auto" takes ONNX Runtime where it is faster: the backbone was exported before, or the pictures are many.
+    device : str
+        Where to compute: "cpu", "cuda", "mps", …, or "auto", which is a GPU if there is one. Others than the CPU are
+        torch's.
+    precision : {"float32", "bfloat16"}
+        Of the matrix products; features are float32.
     """
 
     def __init__(
-        self, backbone: str | Path = DEFAULT, *, batch_size: int = 32, cache: bool = True, runtime: str = "auto"
+        self,
+        backbone: str | Path = DEFAULT,
+        *,
+        batch_size: int = 32,
+        cache: bool = True,
+        runtime: str = "auto",
+        device: str = "cpu",
+        precision: str = "float32",
     ):
         if batch_size < 1:
             raise BadInput(f"`batch_size` must be at least 1, but is {batch_size}; 32 is customary.")
         self.batch_size, self.cache = batch_size, cache
-        self.runtime = check_runtime(runtime)
+        # Torch is not asked for the CPU: importing it takes longer than finding features in the cache.
+        self.device = device if device == "cpu" else str(find_device(device))
+        self.precision = precision
+        self.runtime = check_runtime(runtime, self.device, precision)
         self._backbone = LetterBackbone() if str(backbone) == LETTERS else Backbone(backbone)
         self._run: Run | None = None
         self._running = ""  # the runtime that was taken
@@ -231,7 +247,9 @@ class PictureEncoder:
         with self._lock:
             if self._run is not None:
                 return
-            self._running, run = open_runtime(self.runtime, self._backbone, example, pictures, announce)
+            self._running, run = open_runtime(
+                self.runtime, self._backbone, example, pictures, announce, self.device, self.precision
+            )
             self._dim = self._backbone.features_of_one(run, example).shape[1]
             self._run = run
 
@@ -240,7 +258,11 @@ class PictureEncoder:
             if self.cache and not self._stores:
                 folder = cache_folder() / "features"
                 runtimes = ("onnx", "torch") if self.runtime == "auto" else (self.runtime,)
-                self._stores = {r: FeatureCache(folder / f"{self.fingerprint}-{r}") for r in runtimes}
+                # Features of another device or precision agree even less, and are no other run's business.
+                where = "" if self.device == "cpu" else f"-{self.device.partition(':')[0]}"
+                how = "" if self.precision == "float32" else f"-{self.precision}"
+                names = {r: f"{self.fingerprint}-{r}{where}{how}" for r in runtimes}
+                self._stores = {r: FeatureCache(folder / name) for r, name in names.items()}
             return self._stores
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from firstsight.devices import PRECISIONS, find_device, lowered
 from firstsight.encoders.backbone import Backbone
 from firstsight.encoders.cache import remove_leftovers, writing_to
 from firstsight.encoders.letters import LetterBackbone
@@ -26,10 +27,19 @@ Run = Callable[[np.ndarray], np.ndarray]  # pictures (n, 3, h, w) → features (
 Announce = Callable[[str], object]  # is told, in a sentence, what takes long now
 
 
-def check_runtime(runtime: str) -> str:
-    """The runtime asked for, if there is such a one here."""
+def check_runtime(runtime: str, device: str = "cpu", precision: str = "float32") -> str:
+    """The runtime to take, if there is such a one here; torch alone knows other devices and precisions."""
     if runtime not in RUNTIMES:
         raise UnknownName("runtime", runtime, RUNTIMES)
+    if precision not in PRECISIONS:
+        raise UnknownName("precision", precision, PRECISIONS)
+    if (device, precision) != ("cpu", "float32"):
+        if runtime == "onnx":
+            raise BadInput(
+                f"The runtime onnx computes on the CPU in float32, but device={device!r} and precision={precision!r} "
+                "were asked for; use the runtime torch."
+            )
+        return "torch"
     if runtime == "onnx" and not _onnx_is_installed():
         raise BadInput("The runtime onnx is not installed; pip install 'firstsight[onnx]', or use the runtime torch.")
     return runtime
@@ -41,6 +51,8 @@ def open_runtime(
     example: np.ndarray,
     pictures: int,
     announce: Announce | None = None,
+    device: str = "cpu",
+    precision: str = "float32",
 ) -> tuple[str, Run]:
     """Load the backbone; `example` (3, h, w) is one prepared picture. Returns the runtime taken, and what runs.
 
@@ -54,8 +66,8 @@ def open_runtime(
         if pays and _onnx_is_installed():
             with contextlib.suppress(BadInput, CannotWrite):  # not every architecture can be exported
                 return "onnx", _onnx(backbone, example, announce)
-        return "torch", _torch(backbone)
-    return runtime, _onnx(backbone, example, announce) if runtime == "onnx" else _torch(backbone)
+        return "torch", _torch(backbone, device, precision)
+    return runtime, _onnx(backbone, example, announce) if runtime == "onnx" else _torch(backbone, device, precision)
 
 
 def _onnx_is_installed() -> bool:
@@ -66,15 +78,17 @@ def _exported(backbone: Backbone, example: np.ndarray) -> Path:
     return cache_folder() / "backbones" / f"{backbone.fingerprint}-{'x'.join(map(str, example.shape))}.onnx"
 
 
-def _torch(backbone: Backbone) -> Run:
+def _torch(backbone: Backbone, device: str, precision: str) -> Run:
     import torch
 
+    place = find_device(device)
     # Convolutions on a CPU are a fifth faster with the colours of a pixel side by side.
-    model = backbone.load().to(memory_format=torch.channels_last)
+    model = backbone.load().to(place, memory_format=torch.channels_last)
 
     def run(pixels: np.ndarray) -> np.ndarray:
-        with torch.inference_mode():
-            features: np.ndarray = model(torch.from_numpy(pixels).to(memory_format=torch.channels_last)).numpy()
+        with torch.inference_mode(), lowered(place, precision):
+            found = model(torch.from_numpy(pixels).to(place, memory_format=torch.channels_last))
+            features: np.ndarray = found.float().cpu().numpy()
             return features
 
     return run

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from firstsight.devices import PRECISIONS, find_device, lowered
 from firstsight.encoders.backbone import transformers_quietly
 from firstsight.encoders.local_models import find_model, read_json
-from firstsight.errors import BadInput, UnreadableFile
+from firstsight.errors import BadInput, UnknownName, UnreadableFile
 
 DEFAULT = "sentence-transformers/all-MiniLM-L6-v2"
 # CLIP was trained on captions: a bare word is not what it knows.
@@ -18,9 +19,15 @@ CLIP_PROMPT = "a photo of a {}"
 
 
 class TextEncoder:
-    """Encodes texts with a text model, given by name or as a local folder; vectors have unit length."""
+    """Encodes texts with a text model, given by name or as a local folder; vectors have unit length.
 
-    def __init__(self, encoder: str | Path = DEFAULT):
+    `device` and `precision` are those of `PictureEncoder`.
+    """
+
+    def __init__(self, encoder: str | Path = DEFAULT, *, device: str = "cpu", precision: str = "float32"):
+        if precision not in PRECISIONS:
+            raise UnknownName("precision", precision, PRECISIONS)
+        self._device, self._precision = find_device(device), precision
         self._folder = find_model(encoder, "a text model", DEFAULT)
         path = self._folder / "config.json"
         config = read_json(path) if path.exists() else {}
@@ -46,17 +53,21 @@ class TextEncoder:
         with transformers_quietly(self._folder, "a text model") as transformers:
             safely = {"trust_remote_code": False, "local_files_only": True}
             tokenizer = transformers.AutoTokenizer.from_pretrained(self._folder, **safely)
-            model = transformers.AutoModel.from_pretrained(
-                self._folder, use_safetensors=True, dtype=torch.float32, **safely
-            ).eval()
+            model = (
+                transformers.AutoModel.from_pretrained(
+                    self._folder, use_safetensors=True, dtype=torch.float32, **safely
+                )
+                .eval()
+                .to(self._device)
+            )
             # SigLIP was trained on texts filled up to their full length, and answers otherwise to shorter ones.
             padding = "max_length" if "siglip" in model.config.model_type else True
             vectors = []
-            with torch.inference_mode():
+            with torch.inference_mode(), lowered(self._device, self._precision):
                 for start in range(0, len(texts), 64):
                     tokens = tokenizer(texts[start : start + 64], padding=padding, truncation=True, return_tensors="pt")
-                    output = model.get_text_features(**tokens)
-                    vectors.append(getattr(output, "pooler_output", output).numpy())
+                    output = model.get_text_features(**tokens.to(self._device))
+                    vectors.append(getattr(output, "pooler_output", output).float().cpu().numpy())
         return np.concatenate(vectors)
 
     def _sentences(self, texts: list[str]) -> np.ndarray:
@@ -69,10 +80,10 @@ class TextEncoder:
         import torch
 
         self._refuse_code()
-        with transformers_quietly(self._folder, "a text model"):
+        with transformers_quietly(self._folder, "a text model"), lowered(self._device, self._precision):
             model = SentenceTransformer(
                 str(self._folder),
-                device="cpu",
+                device=str(self._device),
                 trust_remote_code=False,
                 local_files_only=True,
                 model_kwargs={"use_safetensors": True, "dtype": torch.float32},  # half precision crawls on a CPU

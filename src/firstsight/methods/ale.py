@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from firstsight.devices import Precision
 from firstsight.methods.base import RandomState
 from firstsight.methods.parts.ranking import BilinearRanking, ranked_hinge
 from firstsight.methods.parts.scaling import Scaling
@@ -37,6 +38,10 @@ class ALE(BilinearRanking):
         Passes over the rows, and rows per step.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
         Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+    device : str
+        Where to compute: "cpu", "cuda", "mps", …, or "auto", which is a GPU if there is one (docs/scale.md).
+    precision : {"float32", "bfloat16"}
+        Of the matrix products of a fit; weights and sums are float32.
     verbose : bool
         Show a progress bar when a terminal is there.
     random_state : int, RandomState or None
@@ -89,9 +94,20 @@ class ALE(BilinearRanking):
         batch_size: int = 64,
         feature_scaling: Scaling = "unit",
         attribute_scaling: Scaling = "unit",
+        device: str = "cpu",
+        precision: Precision = "float32",
         verbose: bool = False,
         random_state: RandomState = None,
     ) -> None:
         super().__init__(
-            margin, learning_rate, epochs, batch_size, feature_scaling, attribute_scaling, verbose, random_state
+            margin,
+            learning_rate,
+            epochs,
+            batch_size,
+            feature_scaling,
+            attribute_scaling,
+            device,
+            precision,
+            verbose,
+            random_state,
         )

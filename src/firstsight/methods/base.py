@@ -19,6 +19,7 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from firstsight.devices import PRECISIONS
 from firstsight.disk_rows import DiskRows, blocks_of
 from firstsight.errors import BadInput, NotCalibrated
 from firstsight.methods.parts.best_classes import BestClasses
@@ -106,7 +107,7 @@ class ZeroShotClassifier(_ScikitLearn):
     reference: ClassVar[str] = ""
     grid: ClassVar[dict[str, list[Any]]] = {}  # a small grid for tuning on validation classes
     # Parameters that do not change results, or that a record tells by itself.
-    beside_results: ClassVar[tuple[str, ...]] = ("verbose", "checkpoint", "random_state", "setting")
+    beside_results: ClassVar[tuple[str, ...]] = ("verbose", "checkpoint", "random_state", "setting", "device")
     quick: ClassVar[dict[str, Any]] = {}  # parameters for a few hundred rows: what `firstsight.contract` fits with
     # By the value of a parameter `preset`: what parameters mean that are left at None.
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
@@ -121,6 +122,8 @@ class ZeroShotClassifier(_ScikitLearn):
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "epochs": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "device": [str],
+        "precision": [StrOptions(set(PRECISIONS))],
         "verbose": ["boolean"],
         "random_state": ["random_state"],
     }
@@ -153,6 +156,8 @@ class ZeroShotClassifier(_ScikitLearn):
         preset = self.presets.get(given.get("preset", ""), {})
         resolved = {name: preset.get(name) if value is None else value for name, value in given.items()}
         resolved |= getattr(self, "settings_", {})
+        if resolved.get("precision") == "float32":  # told where it is another: records were there before it
+            del resolved["precision"]
         return {name: value for name, value in resolved.items() if name not in self.beside_results}
 
     @property

@@ -13,9 +13,10 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch.nn.functional import cross_entropy, linear, log_softmax
 
+from firstsight.devices import Precision, find_device
 from firstsight.methods.base import RandomState, ZeroShotClassifier
 from firstsight.methods.parts.scaling import Scaling
-from firstsight.methods.parts.tensors import as_tensor, make_generator
+from firstsight.methods.parts.tensors import as_tensor, as_tensors, make_generator, to_arrays, to_numpy
 from firstsight.methods.parts.tensors import linear as new_layer
 from firstsight.methods.parts.training import train
 from firstsight.methods.parts.two_layers import draw_two_layers, two_layers
@@ -71,6 +72,10 @@ class CMT(ZeroShotClassifier):
         Rows per step.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
         Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+    device : str
+        Where to compute: "cpu", "cuda", "mps", …, or "auto", which is a GPU if there is one (docs/scale.md).
+    precision : {"float32", "bfloat16"}
+        Of the matrix products of a fit; weights and sums are float32.
     verbose : bool
         Show a progress bar when a terminal is there.
     random_state : int, RandomState or None
@@ -144,6 +149,8 @@ class CMT(ZeroShotClassifier):
         batch_size: int = 64,
         feature_scaling: Scaling = "standard",
         attribute_scaling: Scaling = "unit",
+        device: str = "cpu",
+        precision: Precision = "float32",
         verbose: bool = False,
         random_state: RandomState = None,
     ) -> None:
@@ -159,25 +166,28 @@ class CMT(ZeroShotClassifier):
         self.batch_size = batch_size
         self.feature_scaling = feature_scaling
         self.attribute_scaling = attribute_scaling
+        self.device = device
+        self.precision = precision
         self.verbose = verbose
         self.random_state = random_state
 
     def _fit(self, X, y, S):
         generator = make_generator(self.random_state)
-        rows, labels, A = as_tensor(X), torch.from_numpy(y), as_tensor(S)
-        weights = draw_two_layers("map", X.shape[1], self.hidden, S.shape[1], generator)
+        device = find_device(self.device)
+        rows, labels, A = (as_tensor(values, device) for values in (X, y, S))
+        weights = draw_two_layers("map", X.shape[1], self.hidden, S.shape[1], generator, device)
 
         def map_loss(batch):
             mapped = two_layers(weights, "map", rows[batch], torch.tanh)
             return (mapped - A[labels[batch]]).square().sum(1).mean()
 
         self.history_ = self._train(weights.values(), map_loss, len(X), generator)
-        self.weights_ = {name: weight.detach().numpy() for name, weight in weights.items()}
+        self.weights_ = to_arrays(weights)
         if self.novelty is None:
             return
-        layer = new_layer(len(S), X.shape[1], generator)
+        layer = [part.to(device) for part in new_layer(len(S), X.shape[1], generator)]
         self._train(layer, lambda batch: cross_entropy(linear(rows[batch], *layer), labels[batch]), len(X), generator)
-        self.weights_ |= {"seen.weight": layer[0].detach().numpy(), "seen.bias": layer[1].detach().numpy()}
+        self.weights_ |= to_arrays({"seen.weight": layer[0], "seen.bias": layer[1]})
         mapped = self._map(X)
         if self.novelty == "gaussian":
             squared = np.square(mapped - S[y]).sum(axis=1)
@@ -194,8 +204,9 @@ class CMT(ZeroShotClassifier):
         distances = euclidean_distances(mapped, E, squared=True)  # (n, k)
         if self.novelty is None:
             return -distances
-        layer = (as_tensor(self.weights_[name]) for name in ("seen.weight", "seen.bias"))
-        surprise = -log_softmax(linear(as_tensor(X), *layer), dim=1).numpy()  # (n, seen classes)
+        device = find_device(self.device)
+        layer = (as_tensor(self.weights_[name], device) for name in ("seen.weight", "seen.bias"))
+        surprise = -to_numpy(log_softmax(linear(as_tensor(X, device), *layer), dim=1))  # (n, seen classes)
         known = seen >= 0
         cost = np.where(known, surprise[:, seen], distances)
         excluded = self._is_novel(mapped)[:, None] == known
@@ -216,13 +227,15 @@ class CMT(ZeroShotClassifier):
             learning_rate=self.learning_rate,
             weight_decay=2 * self.penalty,  # λ‖θ‖² has the gradient 2λθ
             generator=generator,
+            precision=self.precision,
             description="CMT",
             verbose=self.verbose,
         )
 
     def _map(self, X):
-        weights = {name: as_tensor(weight) for name, weight in self.weights_.items()}
-        return two_layers(weights, "map", as_tensor(X), torch.tanh).numpy()  # f(x) (n, a)
+        device = find_device(self.device)
+        mapped = two_layers(as_tensors(self.weights_, device), "map", as_tensor(X, device), torch.tanh)
+        return to_numpy(mapped)  # f(x) (n, a)
 
     def _is_novel(self, mapped):
         if self.novelty == "gaussian":

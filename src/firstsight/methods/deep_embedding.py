@@ -14,15 +14,17 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from firstsight.devices import Precision, find_device
 from firstsight.disk_rows import DiskRows
 from firstsight.errors import FirstsightWarning
 from firstsight.methods.base import RandomState, ZeroShotClassifier
-from firstsight.methods.parts.alternating import AlternatingTraining, factor_to_length, multiplied
+from firstsight.methods.parts.alternating import AlternatingTraining, factor_to_length
 from firstsight.methods.parts.checkpoint import Checkpoint, fingerprint
 from firstsight.methods.parts.class_input import Candidates
 from firstsight.methods.parts.disk_tensor import DiskTensor, fit_scaling_from_disk
+from firstsight.methods.parts.rows import Rows, RowsInMemory
 from firstsight.methods.parts.scaling import Scaling, scale
-from firstsight.methods.parts.tensors import as_tensor
+from firstsight.methods.parts.tensors import as_tensor, as_tensors, to_arrays, to_numpy
 from firstsight.methods.parts.two_branch import TwoBranch
 from firstsight.terminal import progress
 
@@ -120,6 +122,10 @@ class DeepEmbedding(ZeroShotClassifier):
     checkpoint : path or None
         A file that holds the state of the running fit. If it exists, the fit goes on from there and ends with
         the same model, bit for bit, as one that was never interrupted.
+    device : str
+        Where to compute: "cpu", "cuda", "mps", …, or "auto", which is a GPU if there is one (docs/scale.md).
+    precision : {"float32", "bfloat16"}
+        Of the matrix products of a fit; weights and sums are float32.
     verbose : bool
         Show a progress bar when a terminal is there.
     random_state : int, RandomState or None
@@ -210,6 +216,8 @@ class DeepEmbedding(ZeroShotClassifier):
         feature_scaling: Scaling = None,
         attribute_scaling: Scaling = "unit",
         checkpoint: str | os.PathLike[str] | None = None,
+        device: str = "cpu",
+        precision: Precision = "float32",
         verbose: bool = False,
         random_state: RandomState = None,
     ) -> None:
@@ -227,6 +235,8 @@ class DeepEmbedding(ZeroShotClassifier):
         self.feature_scaling = feature_scaling
         self.attribute_scaling = attribute_scaling
         self.checkpoint = checkpoint
+        self.device = device
+        self.precision = precision
         self.verbose = verbose
         self.random_state = random_state
 
@@ -234,39 +244,41 @@ class DeepEmbedding(ZeroShotClassifier):
         """The embedding φ(x) (n, e): where rows lie in the joint space."""
         rows = self._scale_features(self._check_rows(X))
         with torch.no_grad():
-            return self._net().visual(as_tensor(rows)).numpy()
+            net = self._net()
+            return to_numpy(net.visual(as_tensor(rows, net.device)))
 
     def embed_classes(self, classes: Candidates = None) -> np.ndarray:
         """The embedding ψ(a_c) (k, e): where classes lie in the joint space; `classes` as in `predict`."""
         check_is_fitted(self)
         A = self._candidates(classes)[1]
-        return self._embed_classes(scale(self.attribute_scaling, self.attribute_scaler_, A)).numpy()
+        return to_numpy(self._embed_classes(scale(self.attribute_scaling, self.attribute_scaler_, A))[1])
 
     def _fit(self, X, y, S):
         settings = self._settings(len(X))
-        labels, A = torch.from_numpy(y), as_tensor(S)
         if isinstance(X, DiskRows):
             self.feature_scaler_ = fit_scaling_from_disk(self.feature_scaling, X)
         with progress(type(self).__name__, settings["iterations"], self.verbose) as show:
             training = self._begin(settings, show, X, y, S)
             if training.round == 1:
-                rows = self._source(X, training.factor, settings["batch_size"])
-                training.run(rows, labels, A, settings["iterations"])
+                rows = self._source(X, training, settings["batch_size"])
+                training.run(rows, torch.from_numpy(y), as_tensor(S, training.device), settings["iterations"])
                 training.save(force=True)
         self._finish(training, len(S))
 
-    def _source(self, X, factor, batch_size):
-        """What gives the rows of an index tensor, times `factor`."""
+    def _source(self, X: Any, training: AlternatingTraining, batch_size: int) -> Rows:
+        factor, device = training.factor, training.device
         if not isinstance(X, DiskRows):
-            return multiplied(as_tensor(X), factor)
-        return DiskTensor(X, lambda rows: self._scale_features(rows) * np.float32(factor), batch_size)
+            return RowsInMemory(as_tensor(X, device), factor)
+        return DiskTensor(X, lambda rows: self._scale_features(rows) * np.float32(factor), batch_size, device)
 
     def _embed_classes(self, A):
+        net = self._net()
         with torch.no_grad():
-            return self._net().semantic(as_tensor(A))
+            return net, net.semantic(as_tensor(A, net.device))
 
     def _scores(self, X, E, seen):
-        return self._net().squared_distances(as_tensor(X), E).neg_().numpy()
+        net, embedded_classes = E
+        return to_numpy(net.squared_distances(as_tensor(X, net.device), embedded_classes).neg_())
 
     def _export_scores(self, graph, X, A):
         visual = graph.linear(X, self.weights_["visual.weight"], self.weights_["visual.bias"])
@@ -283,17 +295,21 @@ class DeepEmbedding(ZeroShotClassifier):
     def _begin(self, settings, show, X, y, S, *more) -> AlternatingTraining:
         checkpoint = None
         if self.checkpoint is not None:
-            owner = fingerprint({**settings, "random_state": self.random_state}, X, y, S, *more)
+            begun = {**settings, "random_state": self.random_state}
+            if self.precision != "float32":
+                begun["precision"] = self.precision
+            owner = fingerprint(begun, X, y, S, *more)
             checkpoint = Checkpoint(self.checkpoint, owner)
         sizes = (X.shape[1], S.shape[1], len(S))
         scaled = self._scale_features if isinstance(X, DiskRows) else None  # rows in memory are so already
         factor = factor_to_length(X, settings["feature_length"], scaled)
-        return AlternatingTraining(settings, sizes, self.random_state, checkpoint, show, factor)
+        device = find_device(self.device)
+        return AlternatingTraining(settings, sizes, self.random_state, checkpoint, show, factor, device, self.precision)
 
     def _finish(self, training: AlternatingTraining, n_classes: int) -> None:
         self.settings_ = training.settings
         self.history_ = training.history
-        self.weights_ = {name: weight.detach().numpy() for name, weight in training.net_of_rows().weights.items()}
+        self.weights_ = to_arrays(training.net_of_rows().weights)
         last = training.history[-1]["classification"]
         self.collapsed_ = last > 0.9 * math.log(n_classes)
         if self.collapsed_:
@@ -306,4 +322,4 @@ class DeepEmbedding(ZeroShotClassifier):
             )
 
     def _net(self) -> TwoBranch:
-        return TwoBranch({name: as_tensor(weight) for name, weight in self.weights_.items()})
+        return TwoBranch(as_tensors(self.weights_, find_device(self.device)))

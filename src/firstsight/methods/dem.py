@@ -10,10 +10,11 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils._param_validation import Interval
 from torch.nn.functional import relu
 
+from firstsight.devices import Precision, find_device
 from firstsight.methods.base import RandomState, ZeroShotClassifier
 from firstsight.methods.parts.class_means import class_mean_loss, class_means
 from firstsight.methods.parts.scaling import Scaling
-from firstsight.methods.parts.tensors import as_tensor, make_generator
+from firstsight.methods.parts.tensors import as_tensor, as_tensors, make_generator, to_arrays, to_numpy
 from firstsight.methods.parts.training import train
 from firstsight.methods.parts.two_layers import draw_two_layers, two_layers
 
@@ -48,6 +49,10 @@ class DEM(ZeroShotClassifier):
         Classes in one step.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
         Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+    device : str
+        Where to compute: "cpu", "cuda", "mps", …, or "auto", which is a GPU if there is one (docs/scale.md).
+    precision : {"float32", "bfloat16"}
+        Of the matrix products of a fit; weights and sums are float32.
     verbose : bool
         Show a progress bar when a terminal is there.
     random_state : int, RandomState or None
@@ -109,6 +114,8 @@ class DEM(ZeroShotClassifier):
         batch_size: int = 64,
         feature_scaling: Scaling = "unit",
         attribute_scaling: Scaling = "unit",
+        device: str = "cpu",
+        precision: Precision = "float32",
         verbose: bool = False,
         random_state: RandomState = None,
     ) -> None:
@@ -119,15 +126,18 @@ class DEM(ZeroShotClassifier):
         self.batch_size = batch_size
         self.feature_scaling = feature_scaling
         self.attribute_scaling = attribute_scaling
+        self.device = device
+        self.precision = precision
         self.verbose = verbose
         self.random_state = random_state
 
     def _fit(self, X, y, S):
         generator = make_generator(self.random_state)
-        weights = draw_two_layers("embed", S.shape[1], self.hidden, X.shape[1], generator)
+        device = find_device(self.device)
+        weights = draw_two_layers("embed", S.shape[1], self.hidden, X.shape[1], generator, device)
         self.floor_ = np.minimum(X.min(axis=0), 0)
         mu, share = class_means(X, y, len(S))
-        A, means, shares = as_tensor(S), as_tensor(mu - self.floor_), as_tensor(share)
+        A, means, shares = (as_tensor(values, device) for values in (S, mu - self.floor_, share))
 
         def loss(batch):
             predicted = relu(two_layers(weights, "embed", A[batch]))
@@ -142,14 +152,16 @@ class DEM(ZeroShotClassifier):
             learning_rate=self.learning_rate,
             weight_decay=2 * self.penalty,  # λ‖θ‖² has the gradient 2λθ
             generator=generator,
+            precision=self.precision,
             description="DEM",
             verbose=self.verbose,
         )
-        self.weights_ = {name: weight.detach().numpy() for name, weight in weights.items()}
+        self.weights_ = to_arrays(weights)
 
     def _embed_classes(self, A):
-        weights = {name: as_tensor(weight) for name, weight in self.weights_.items()}
-        return self.floor_ + relu(two_layers(weights, "embed", as_tensor(A))).numpy()  # (k, d)
+        device = find_device(self.device)
+        embedded = two_layers(as_tensors(self.weights_, device), "embed", as_tensor(A, device))
+        return self.floor_ + to_numpy(relu(embedded))  # (k, d)
 
     def _scores(self, X, E, seen):
         return -euclidean_distances(X, E, squared=True)

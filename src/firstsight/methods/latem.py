@@ -10,11 +10,12 @@ import torch
 from sklearn.utils._param_validation import Interval
 from torch import Tensor
 
+from firstsight.devices import Precision, find_device
 from firstsight.methods.base import RandomState, ZeroShotClassifier
 from firstsight.methods.parts.moments import mean_square
 from firstsight.methods.parts.ranking import random_wrong_class
 from firstsight.methods.parts.scaling import Scaling
-from firstsight.methods.parts.tensors import as_tensor, make_generator
+from firstsight.methods.parts.tensors import as_tensor, make_generator, to_numpy
 from firstsight.methods.parts.training import train
 
 
@@ -49,6 +50,10 @@ class LatEm(ZeroShotClassifier):
         W_k starts with independent normal entries, for scores of this deviation: equal maps would never part.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
         Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+    device : str
+        Where to compute: "cpu", "cuda", "mps", …, or "auto", which is a GPU if there is one (docs/scale.md).
+    precision : {"float32", "bfloat16"}
+        Of the matrix products of a fit; weights and sums are float32.
     verbose : bool
         Show a progress bar when a terminal is there.
     random_state : int, RandomState or None
@@ -108,6 +113,8 @@ class LatEm(ZeroShotClassifier):
         initial_scale: float = 0.1,
         feature_scaling: Scaling = "standard",
         attribute_scaling: Scaling = "unit",
+        device: str = "cpu",
+        precision: Precision = "float32",
         verbose: bool = False,
         random_state: RandomState = None,
     ) -> None:
@@ -119,16 +126,19 @@ class LatEm(ZeroShotClassifier):
         self.initial_scale = initial_scale
         self.feature_scaling = feature_scaling
         self.attribute_scaling = attribute_scaling
+        self.device = device
+        self.precision = precision
         self.verbose = verbose
         self.random_state = random_state
 
     def _fit(self, X, y, S):
-        rows, labels, A = as_tensor(X), torch.from_numpy(y), as_tensor(S)
-        generator = make_generator(self.random_state)
+        device, generator = find_device(self.device), make_generator(self.random_state)
+        rows, labels, A = (as_tensor(values, device) for values in (X, y, S))
         d, a = X.shape[1], S.shape[1]
         unit = mean_square(X) * mean_square(S)  # of squared scores, for W of unit size
         # The maps lie side by side, so that one matrix product serves them all.
-        W = torch.randn(d, self.n_maps * a, generator=generator) * (self.initial_scale / unit**0.5)
+        drawn = torch.randn(d, self.n_maps * a, generator=generator)
+        W = (drawn * (self.initial_scale / unit**0.5)).to(device)
 
         def loss(batch: Tensor) -> Tensor:
             right = labels[batch]
@@ -145,10 +155,11 @@ class LatEm(ZeroShotClassifier):
             learning_rate=self.learning_rate / unit,
             generator=generator,
             optimizer="sgd",
+            precision=self.precision,
             description=type(self).__name__,
             verbose=self.verbose,
         )
-        self.weights_ = np.ascontiguousarray(W.detach().numpy().reshape(d, self.n_maps, a).transpose(1, 0, 2))
+        self.weights_ = np.ascontiguousarray(to_numpy(W).reshape(d, self.n_maps, a).transpose(1, 0, 2))
 
     def _embed_classes(self, A):
         return self.weights_ @ A.T  # (K, d, k)

@@ -11,11 +11,12 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils._param_validation import Interval
 from torch.nn.functional import normalize
 
+from firstsight.devices import Precision, find_device
 from firstsight.methods.base import RandomState, ZeroShotClassifier
 from firstsight.methods.parts.class_means import class_mean_loss, class_means
 from firstsight.methods.parts.moments import mean_square
 from firstsight.methods.parts.scaling import Scaling
-from firstsight.methods.parts.tensors import as_tensor, make_generator
+from firstsight.methods.parts.tensors import as_tensor, as_tensors, make_generator, to_arrays, to_numpy
 from firstsight.methods.parts.training import train
 from firstsight.methods.parts.two_layers import draw_two_layers, two_layers
 
@@ -62,6 +63,10 @@ class PSR(ZeroShotClassifier):
         Classes in one step.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
         Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+    device : str
+        Where to compute: "cpu", "cuda", "mps", …, or "auto", which is a GPU if there is one (docs/scale.md).
+    precision : {"float32", "bfloat16"}
+        Of the matrix products of a fit; weights and sums are float32.
     verbose : bool
         Show a progress bar when a terminal is there.
     random_state : int, RandomState or None
@@ -127,6 +132,8 @@ class PSR(ZeroShotClassifier):
         batch_size: int = 64,
         feature_scaling: Scaling = "standard",
         attribute_scaling: Scaling = "unit",
+        device: str = "cpu",
+        precision: Precision = "float32",
         verbose: bool = False,
         random_state: RandomState = None,
     ) -> None:
@@ -140,14 +147,17 @@ class PSR(ZeroShotClassifier):
         self.batch_size = batch_size
         self.feature_scaling = feature_scaling
         self.attribute_scaling = attribute_scaling
+        self.device = device
+        self.precision = precision
         self.verbose = verbose
         self.random_state = random_state
 
     def _fit(self, X, y, S):
         generator = make_generator(self.random_state)
-        weights = draw_two_layers("encode", S.shape[1], self.hidden, X.shape[1], generator)
-        weights |= draw_two_layers("decode", X.shape[1], self.hidden, S.shape[1], generator)
-        A, (means, shares) = as_tensor(S), map(as_tensor, class_means(X, y, len(S)))
+        device = find_device(self.device)
+        weights = draw_two_layers("encode", S.shape[1], self.hidden, X.shape[1], generator, device)
+        weights |= draw_two_layers("decode", X.shape[1], self.hidden, S.shape[1], generator, device)
+        A, means, shares = (as_tensor(values, device) for values in (S, *class_means(X, y, len(S))))
         centre = shares @ means  # the mean of all rows
         x2, a2 = mean_square(X), mean_square(S)
         centred, directions = normalize(A - A.mean(0)), normalize(means - centre)
@@ -172,15 +182,16 @@ class PSR(ZeroShotClassifier):
             learning_rate=self.learning_rate,
             weight_decay=2 * x2 * self.penalty,
             generator=generator,
+            precision=self.precision,
             description="PSR",
             verbose=self.verbose,
         )
         # The decoder has done its work: a score needs the encoder alone.
-        self.weights_ = {n: w.detach().numpy() for n, w in weights.items() if n.startswith("encode")}
+        self.weights_ = to_arrays({n: w for n, w in weights.items() if n.startswith("encode")})
 
     def _embed_classes(self, A):
-        weights = {name: as_tensor(weight) for name, weight in self.weights_.items()}
-        return two_layers(weights, "encode", as_tensor(A)).numpy()  # (k, d)
+        device = find_device(self.device)
+        return to_numpy(two_layers(as_tensors(self.weights_, device), "encode", as_tensor(A, device)))  # (k, d)
 
     def _scores(self, X, E, seen):
         return -euclidean_distances(X, E, squared=True)

@@ -11,9 +11,10 @@ from sklearn.utils._param_validation import Interval
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from firstsight.devices import Precision, find_device
 from firstsight.methods.base import RandomState, Setting, TransductiveClassifier
 from firstsight.methods.parts.scaling import Scaling
-from firstsight.methods.parts.tensors import as_tensor, make_generator
+from firstsight.methods.parts.tensors import as_tensor, make_generator, to_arrays
 from firstsight.methods.parts.training import train
 
 
@@ -50,7 +51,7 @@ class QFSL(TransductiveClassifier):
         `epochs` are those with the pool.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
         Scaling of rows and of descriptions, fitted on the training rows and seen classes.
-    verbose, random_state : various
+    device, precision, verbose, random_state : various
         As in `ALE`.
 
     Attributes
@@ -108,6 +109,8 @@ class QFSL(TransductiveClassifier):
         batch_size: int = 64,
         feature_scaling: Scaling = "standard",
         attribute_scaling: Scaling = "unit",
+        device: str = "cpu",
+        precision: Precision = "float32",
         verbose: bool = False,
         random_state: RandomState = None,
     ) -> None:
@@ -119,14 +122,16 @@ class QFSL(TransductiveClassifier):
         self.batch_size = batch_size
         self.feature_scaling = feature_scaling
         self.attribute_scaling = attribute_scaling
+        self.device = device
+        self.precision = precision
         self.verbose = verbose
         self.random_state = random_state
 
     def _fit(self, X, y, S, pool, U):  # type: ignore[override]
-        rows, labels, unlabelled = as_tensor(X), torch.from_numpy(y), as_tensor(pool)
-        A = as_tensor(np.concatenate([S, U]))  # seen classes first
-        generator = make_generator(self.random_state)
-        W, bias = torch.zeros(X.shape[1], A.shape[1]), torch.zeros(A.shape[1])
+        device, generator = find_device(self.device), make_generator(self.random_state)
+        rows, labels, unlabelled = (as_tensor(values, device) for values in (X, y, pool))
+        A = as_tensor(np.concatenate([S, U]), device)  # seen classes first
+        W, bias = A.new_zeros(X.shape[1], A.shape[1]), A.new_zeros(A.shape[1])
 
         def seen_only(batch: Tensor) -> Tensor:
             return cross_entropy((rows[batch] @ W + bias) @ A[: len(S)].T, labels[batch])
@@ -135,7 +140,7 @@ class QFSL(TransductiveClassifier):
             labelled = cross_entropy((rows[batch] @ W + bias) @ A.T, labels[batch])
             if self.pool_weight == 0 or len(unlabelled) == 0:
                 return labelled
-            drawn = torch.randint(len(unlabelled), batch.shape, generator=generator)
+            drawn = torch.randint(len(unlabelled), batch.shape, generator=generator).to(device, non_blocking=True)
             return labelled + self.pool_weight * unseen_loss((unlabelled[drawn] @ W + bias) @ A.T, len(S))
 
         self.history_ = []
@@ -148,10 +153,11 @@ class QFSL(TransductiveClassifier):
                 batch_size=self.batch_size,
                 learning_rate=self.learning_rate,
                 generator=generator,
+                precision=self.precision,
                 description=type(self).__name__,
                 verbose=self.verbose,
             )
-        self.weights_ = {"weight": W.detach().numpy(), "bias": bias.detach().numpy()}
+        self.weights_ = to_arrays({"weight": W, "bias": bias})
 
     def _embed_classes(self, A):
         return self.weights_["weight"] @ A.T, self.weights_["bias"] @ A.T  # (d, k), (k,)

@@ -11,9 +11,10 @@ import torch
 from sklearn.utils._param_validation import Interval
 from torch.nn.functional import linear, relu
 
+from firstsight.devices import Precision, find_device
 from firstsight.methods.base import RandomState, ZeroShotClassifier
 from firstsight.methods.parts.scaling import Scaling
-from firstsight.methods.parts.tensors import as_tensor, make_generator
+from firstsight.methods.parts.tensors import as_tensor, as_tensors, make_generator, to_arrays, to_numpy
 from firstsight.methods.parts.tensors import linear as new_layer
 from firstsight.methods.parts.training import train
 from firstsight.methods.parts.two_layers import draw_two_layers, two_layers
@@ -60,6 +61,10 @@ class RN(ZeroShotClassifier):
         Rows in one step; their classes are what a row is compared with.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
         Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+    device : str
+        Where to compute: "cpu", "cuda", "mps", …, or "auto", which is a GPU if there is one (docs/scale.md).
+    precision : {"float32", "bfloat16"}
+        Of the matrix products of a fit; weights and sums are float32.
     verbose : bool
         Show a progress bar when a terminal is there.
     random_state : int, RandomState or None
@@ -137,6 +142,8 @@ class RN(ZeroShotClassifier):
         batch_size: int = 32,
         feature_scaling: Scaling = "standard",
         attribute_scaling: Scaling = "unit",
+        device: str = "cpu",
+        precision: Precision = "float32",
         verbose: bool = False,
         random_state: RandomState = None,
     ) -> None:
@@ -151,11 +158,13 @@ class RN(ZeroShotClassifier):
         self.batch_size = batch_size
         self.feature_scaling = feature_scaling
         self.attribute_scaling = attribute_scaling
+        self.device = device
+        self.precision = precision
         self.verbose = verbose
         self.random_state = random_state
 
     def _fit(self, X, y, S):
-        generator = make_generator(self.random_state)
+        generator, device = make_generator(self.random_state), find_device(self.device)
         weights = draw_two_layers("attribute", S.shape[1], self.attribute_hidden, self.embedding_dim, generator)
         joint, bias = new_layer(self.relation_hidden, self.embedding_dim + X.shape[1], generator)
         weights["relation.description"] = joint[:, : self.embedding_dim].clone()  # W_a
@@ -168,12 +177,14 @@ class RN(ZeroShotClassifier):
         # A hidden unit of f starts with a variance of attribute_gain², whatever the scale of descriptions.
         length = float(np.linalg.norm(S, axis=1).mean())
         self.gain_ = self.attribute_gain * (3 * S.shape[1]) ** 0.5 / (length or 1.0)
-        rows, labels, A = as_tensor(X), torch.from_numpy(y), as_tensor(S) * self.gain_
+        weights = {name: weight.to(device) for name, weight in weights.items()}
+        rows, labels, A = (as_tensor(values, device) for values in (X, y, S))
+        A = A * self.gain_
 
         def loss(batch):
             present, own = labels[batch].unique(return_inverse=True)
             of_row, of_class = row_part(weights, rows[batch]), class_part(weights, A[present])
-            same = torch.eye(len(present))[own]  # (b, c)
+            same = torch.eye(len(present), device=device)[own]  # (b, c)
             error = (relation_logits(weights, of_row, of_class).sigmoid() - same).square()
             return (error * max(len(present) - 1, 1) ** (self.balance * same)).mean()
 
@@ -187,25 +198,27 @@ class RN(ZeroShotClassifier):
             weight_decay=2 * self.penalty,  # λ‖θ‖² has the gradient 2λθ
             schedule="cosine",
             generator=generator,
+            precision=self.precision,
             description="RN",
             verbose=self.verbose,
         )
-        self.weights_ = {name: weight.detach().numpy() for name, weight in weights.items()}
+        self.weights_ = to_arrays(weights)
 
     def _embed_classes(self, A):
-        return class_part(self._weights(), as_tensor(A) * self.gain_)  # (k, h)
+        weights = as_tensors(self.weights_, find_device(self.device))
+        return weights, class_part(weights, as_tensor(A, weights["output.bias"].device) * self.gain_)  # (k, h)
 
     def _scores(self, X, E, seen):
-        weights = self._weights()
-        of_row = row_part(weights, as_tensor(X))  # (n, h)
-        scores = torch.empty(len(of_row), len(E))
+        weights, E = E
+        of_row = row_part(weights, as_tensor(X, E.device))  # (n, h)
+        scores = E.new_empty(len(of_row), len(E))
         columns = max(1, min(len(E), PAIR_VALUES // E.shape[1]))
         height = max(1, PAIR_VALUES // (E.shape[1] * columns))
         for top in range(0, len(of_row), height):
             for left in range(0, len(E), columns):
                 part = slice(top, top + height), slice(left, left + columns)
                 scores[part] = relation_logits(weights, of_row[part[0]], E[part[1]])
-        return scores.numpy()
+        return to_numpy(scores)
 
     def _export_scores(self, graph, X, A):
         enlarged = graph("Mul", A, graph.constant(self.gain_))
@@ -215,9 +228,6 @@ class RN(ZeroShotClassifier):
         pairs = graph("Add", graph("Unsqueeze", of_row, graph.constant([1], np.int64)), of_class)  # (n, k, h)
         logits = graph.linear(graph("Relu", pairs), self.weights_["output.weight"], self.weights_["output.bias"])
         return graph("Squeeze", logits, graph.constant([2], np.int64))
-
-    def _weights(self) -> dict[str, torch.Tensor]:
-        return {name: as_tensor(weight) for name, weight in self.weights_.items()}
 
 
 def class_part(weights, A):

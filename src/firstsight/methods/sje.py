@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from firstsight.devices import Precision
 from firstsight.methods.base import RandomState
 from firstsight.methods.parts.ranking import BilinearRanking, hardest_hinge
 from firstsight.methods.parts.scaling import Scaling
@@ -29,7 +30,9 @@ class SJE(BilinearRanking):
     ----------
     margin : float
         Δ. W starts at zero, so only learning_rate / margin has an effect on predictions.
-    learning_rate, epochs, batch_size, feature_scaling, attribute_scaling, verbose, random_state : various
+    learning_rate, epochs, batch_size, feature_scaling, attribute_scaling : various
+        As in `ALE`.
+    device, precision, verbose, random_state : various
         As in `ALE`.
 
     Attributes
@@ -78,9 +81,20 @@ class SJE(BilinearRanking):
         batch_size: int = 64,
         feature_scaling: Scaling = "unit",
         attribute_scaling: Scaling = "unit",
+        device: str = "cpu",
+        precision: Precision = "float32",
         verbose: bool = False,
         random_state: RandomState = None,
     ) -> None:
         super().__init__(
-            margin, learning_rate, epochs, batch_size, feature_scaling, attribute_scaling, verbose, random_state
+            margin,
+            learning_rate,
+            epochs,
+            batch_size,
+            feature_scaling,
+            attribute_scaling,
+            device,
+            precision,
+            verbose,
+            random_state,
         )

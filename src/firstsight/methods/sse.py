@@ -10,12 +10,13 @@ import torch
 from sklearn.utils._param_validation import Interval
 from torch import Tensor
 
+from firstsight.devices import Precision, find_device
 from firstsight.methods.base import RandomState, ZeroShotClassifier
 from firstsight.methods.parts.moments import class_sums
 from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.shared_minima import SharedParts, shared_parts
 from firstsight.methods.parts.simplex import mixtures
-from firstsight.methods.parts.tensors import as_tensor, make_generator
+from firstsight.methods.parts.tensors import as_tensor, make_generator, to_numpy
 from firstsight.methods.parts.training import train
 
 
@@ -46,6 +47,10 @@ class SSE(ZeroShotClassifier):
         Passes over the rows, and rows per step.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
         Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+    device : str
+        Where to compute: "cpu", "cuda", "mps", …, or "auto", which is a GPU if there is one (docs/scale.md).
+    precision : {"float32", "bfloat16"}
+        Of the matrix products of a fit; weights and sums are float32.
     verbose : bool
         Show a progress bar when a terminal is there.
     random_state : int, RandomState or None
@@ -108,6 +113,8 @@ class SSE(ZeroShotClassifier):
         batch_size: int = 128,
         feature_scaling: Scaling = "unit",
         attribute_scaling: Scaling = "unit",
+        device: str = "cpu",
+        precision: Precision = "float32",
         verbose: bool = False,
         random_state: RandomState = None,
     ) -> None:
@@ -119,14 +126,18 @@ class SSE(ZeroShotClassifier):
         self.batch_size = batch_size
         self.feature_scaling = feature_scaling
         self.attribute_scaling = attribute_scaling
+        self.device = device
+        self.precision = precision
         self.verbose = verbose
         self.random_state = random_state
 
     def _fit(self, X, y, S):
         self.seen_descriptions_ = S
-        rows, labels, psi = as_tensor(X), torch.from_numpy(y), as_tensor(self._embed_classes(S))
-        V = torch.from_numpy((class_sums(X, y, len(S)) / np.bincount(y)[:, None]).astype(np.float32))  # (k, d)
-        w = torch.full((X.shape[1],), X.shape[1] ** -0.5)  # (d,)
+        device = find_device(self.device)
+        rows, labels, psi = (as_tensor(values, device) for values in (X, y, self._embed_classes(S)))
+        means = (class_sums(X, y, len(S)) / np.bincount(y)[:, None]).astype(np.float32)
+        V = as_tensor(means, device)  # (k, d)
+        w = torch.full((X.shape[1],), X.shape[1] ** -0.5, device=device)  # (d,)
 
         def loss(batch: Tensor) -> Tensor:
             scores = SharedParts.apply(rows[batch], w, V) @ psi.T  # (b, k)
@@ -142,14 +153,16 @@ class SSE(ZeroShotClassifier):
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,
             generator=make_generator(self.random_state),
+            precision=self.precision,
             description=type(self).__name__,
             verbose=self.verbose,
         )
-        self.weights_, self.prototypes_ = w.detach().numpy(), V.detach().numpy()
+        self.weights_, self.prototypes_ = to_numpy(w), to_numpy(V)
 
     def _embed_classes(self, A):
         return mixtures(A, self.seen_descriptions_, self.mixture_penalty)  # (k, seen)
 
     def _scores(self, X, E, seen):
-        shared = shared_parts(as_tensor(X), as_tensor(self.weights_), as_tensor(self.prototypes_))
-        return shared.numpy() @ E.T  # (n, k)
+        device = find_device(self.device)
+        shared = shared_parts(*(as_tensor(values, device) for values in (X, self.weights_, self.prototypes_)))
+        return to_numpy(shared) @ E.T  # (n, k)

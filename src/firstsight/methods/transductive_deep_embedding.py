@@ -12,11 +12,12 @@ import torch
 from sklearn.utils._param_validation import Interval
 from torch import Tensor
 
+from firstsight.devices import Precision
 from firstsight.methods.base import RandomState, Setting, TransductiveClassifier
 from firstsight.methods.deep_embedding import DeepEmbedding
-from firstsight.methods.parts.alternating import multiplied
+from firstsight.methods.parts.rows import RowsInMemory
 from firstsight.methods.parts.scaling import Scaling
-from firstsight.methods.parts.tensors import as_tensor
+from firstsight.methods.parts.tensors import as_tensor, to_numpy
 from firstsight.terminal import progress
 
 
@@ -54,7 +55,7 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
         As in `DeepEmbedding`.
     batch_size, semantic_steps, semantic_rate, feature_scaling, attribute_scaling, checkpoint : various
         As in `DeepEmbedding`.
-    verbose, random_state : various
+    device, precision, verbose, random_state : various
         As in `DeepEmbedding`.
 
     Attributes
@@ -127,6 +128,8 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
         feature_scaling: Scaling = None,
         attribute_scaling: Scaling = "unit",
         checkpoint: str | os.PathLike[str] | None = None,
+        device: str = "cpu",
+        precision: Precision = "float32",
         verbose: bool = False,
         random_state: RandomState = None,
     ) -> None:
@@ -145,6 +148,8 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
             feature_scaling=feature_scaling,
             attribute_scaling=attribute_scaling,
             checkpoint=checkpoint,
+            device=device,
+            precision=precision,
             verbose=verbose,
             random_state=random_state,
         )
@@ -158,31 +163,35 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
         # Without a pool there is nothing to select: Algorithm 2 is then Algorithm 1.
         rounds = settings["rounds"] if len(pool) else 1
         n, seen, classes = len(X), len(S), len(S) + len(U)
-        A, X, pool, y = as_tensor(np.concatenate([S, U])), as_tensor(X), as_tensor(pool), torch.from_numpy(y)
+        labels = torch.from_numpy(y)
         total = settings["iterations"] + (rounds - 1) * settings["round_iterations"]
         with progress(type(self).__name__, total, self.verbose) as show:
-            training = self._begin(settings, show, X.numpy(), y.numpy(), S, pool.numpy(), U)
+            training = self._begin(settings, show, X, y, S, pool, U)
+            A = as_tensor(np.concatenate([S, U]), training.device)
+            # One tensor for both kinds of rows, so that a batch is gathered in one go; the pool is the end of it.
+            both = torch.empty(n + len(pool), X.shape[1], device=training.device)
+            both[:n], both[n:] = as_tensor(X), as_tensor(pool)
             kept = training.kept
             kept.setdefault("predictions", torch.full((rounds, len(pool)), -1))
             kept.setdefault("selected", torch.zeros(rounds, len(pool), dtype=torch.bool))
             if training.round == 1:
-                training.run(multiplied(X, training.factor), y, A[:seen], settings["iterations"])
+                training.run(RowsInMemory(both[:n], training.factor), labels, A[:seen], settings["iterations"])
             while training.round <= rounds:
                 r = training.round - 1  # rounds finished; M = M₀ · r
                 if training.iteration == 0:
-                    labels, gaps = self._label(training.net_of_rows(), pool, A, seen)
-                    kept["predictions"][r - 1] = torch.from_numpy(labels)
-                    selected = select_nearest(labels, gaps, seen, classes, settings["selection"], r)
+                    predicted, gaps = self._label(training.net_of_rows(), both[n:], A, seen)
+                    kept["predictions"][r - 1] = torch.from_numpy(predicted)
+                    selected = select_nearest(predicted, gaps, seen, classes, settings["selection"], r)
                     kept["selected"][r] = torch.from_numpy(selected)
                     training.net.widen_classifier(classes, training.generator)
                 taken = kept["selected"][r].nonzero().squeeze(1)
-                targets = torch.cat([y, kept["predictions"][r - 1][taken]])
-                absent = torch.bincount(targets, minlength=classes) == 0
-                rows = _rows_of_both(X, pool, torch.cat([torch.arange(n), n + taken]), training.factor)
-                training.run(rows, targets, A, settings["round_iterations"], absent if absent.any() else None)
+                targets = torch.cat([labels, kept["predictions"][r - 1][taken]])
+                chosen = torch.cat([torch.arange(n), n + taken]).to(training.device)
+                rows = RowsInMemory(both, training.factor, chosen)
+                training.run(rows, targets, A, settings["round_iterations"])
             if len(pool):
                 kept["predictions"][rounds - 1] = torch.from_numpy(
-                    self._label(training.net_of_rows(), pool, A, seen)[0]
+                    self._label(training.net_of_rows(), both[n:], A, seen)[0]
                 )
             training.save(force=True)
         self._finish(training, seen)
@@ -195,10 +204,9 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
 
     def _label(self, net, pool: Tensor, A: Tensor, seen: int) -> tuple[np.ndarray, np.ndarray]:
         """Codes and visual–semantic gaps of the pool, among the classes that the setting allows."""
-        if self.setting == "gzsl":
-            return net.nearest(pool, A)
-        labels, gaps = net.nearest(pool, A[seen:])
-        return labels + seen, gaps
+        first = 0 if self.setting == "gzsl" else seen
+        labels, gaps = net.nearest(pool, A[first:])
+        return to_numpy(labels) + first, to_numpy(gaps)
 
     def _positions(self) -> np.ndarray:
         """From training codes (seen first, then unseen) to positions in `classes_`."""
@@ -225,17 +233,3 @@ def select_nearest(
         # Stable: rows at the same distance are taken in the order of the pool, so a run repeats exactly.
         selected[rows[np.argsort(gaps[rows], kind="stable")[:m]]] = True
     return selected
-
-
-def _rows_of_both(X: Tensor, pool: Tensor, index: Tensor, factor: float):
-    """Rows by position in labelled-then-selected order, times `factor`, from both arrays without joining them."""
-
-    def rows(batch: Tensor) -> Tensor:
-        wanted = index[batch]
-        labelled = wanted < len(X)
-        out = X.new_empty(len(wanted), X.shape[1])
-        out[labelled] = X[wanted[labelled]]
-        out[~labelled] = pool[wanted[~labelled] - len(X)]
-        return out.mul_(factor)
-
-    return rows

@@ -210,7 +210,8 @@ def _write(
         firstsight=firstsight.__version__,
         versions={"python": platform.python_version(), **{name: version(name) for name in ("numpy", "torch")}},
         method=type(model).__name__,
-        parameters={k: v for k, v in model.get_params().items() if _is_plain(v)},
+        # Where it was computed is nothing that was learned: another machine may have no such device.
+        parameters={k: v for k, v in model.get_params().items() if _is_plain(v) and k != "device"},
         values=values,
         provenance=provenance,
         calibration=None if calibration is None else CalibrationNumbers(**calibration.to_json()),

@@ -51,6 +51,7 @@ def learn(
     random_state: int | None = None,
     batch_size: int = 32,
     runtime: str = "auto",
+    device: str = "cpu",
     checkpoint: str | Path | None = None,
     verbose: bool = False,
 ) -> Recognizer:
@@ -87,6 +88,9 @@ def learn(
         Pictures that the backbone looks at together.
     runtime : {"auto", "torch", "onnx"}
         What runs the backbone.
+    device : str
+        Where the backbone runs: "cpu", "cuda", "mps", …, or "auto", which is a GPU if there is one. Where the method
+        computes is one of its parameters.
     checkpoint : str or Path, optional
         Where the state of a running fit is kept; beside `out` if that is given.
     verbose : bool
@@ -97,7 +101,7 @@ def learn(
     Recognizer
         The model, ready to answer.
     """
-    encoding: dict[str, Any] = {"backbone": backbone, "batch_size": batch_size, "runtime": runtime}
+    encoding: dict[str, Any] = {"backbone": backbone, "batch_size": batch_size, "runtime": runtime, "device": device}
     with checkpointed(out, checkpoint) as place:
         descriptions = classes if isinstance(classes, pd.DataFrame) else read_descriptions(classes)
         held = held_out_classes(descriptions, unseen, split)

@@ -44,6 +44,8 @@ class Recognizer:
         Pictures that the backbone looks at together.
     runtime : {"auto", "torch", "onnx"}
         What runs the backbone.
+    device : str
+        Where the backbone runs: "cpu", "cuda", "mps", …, or "auto", which is a GPU if there is one.
 
     Examples
     --------
@@ -63,10 +65,11 @@ class Recognizer:
         *,
         batch_size: int = 32,
         runtime: str = "auto",
+        device: str = "cpu",
     ):
         self.model = model
         self.provenance = provenance or Provenance()
-        options = {"batch_size": batch_size, "runtime": runtime}
+        options = {"batch_size": batch_size, "runtime": runtime, "device": device}
         self.backbone = OwnBackbone(self.provenance.backbone, backbone, model.n_features_in_, **options)
         self._changing = threading.Lock()
 
@@ -79,13 +82,17 @@ class Recognizer:
         method: type[ZeroShotClassifier] | None = None,
         batch_size: int = 32,
         runtime: str = "auto",
+        device: str = "cpu",
     ) -> Recognizer:
         """The model in a folder. Its backbone is looked for, and its fingerprint checked, when the first picture comes.
 
-        `backbone` says where it is, if not where it was; `method` is the class of a method outside firstsight.
+        `backbone` says where it is, if not where it was; `method` is the class of a method outside firstsight. The
+        model computes on the same device, if it knows any.
         """
         saved = load_saved(folder, method)
-        return cls(saved.model, saved.provenance, backbone, batch_size=batch_size, runtime=runtime)
+        if "device" in saved.model.get_params():
+            saved.model.set_params(device=device)
+        return cls(saved.model, saved.provenance, backbone, batch_size=batch_size, runtime=runtime, device=device)
 
     @classmethod
     @contextmanager

@@ -90,7 +90,7 @@ def make_service(model: Recognizer | str | Path, settings: Settings) -> Service:
     """From a model folder or a recognizer."""
     if isinstance(model, Recognizer):
         return Service(ServedModel(model, max_classes=settings.max_classes), settings)
-    options = {"backbone": settings.backbone, "batch_size": settings.batch_size, "runtime": settings.runtime}
+    options = {name: getattr(settings, name) for name in ("backbone", "batch_size", "runtime", "device")}
     service = Service(ServedModel.open(model, settings.max_classes, **options), settings)
     service.show(_samples(service))
     return service

@@ -37,6 +37,7 @@ class Settings(Schema):
     backbone: str | None = Field(default=None, description="where the model's backbone is")
     text_encoder: str | None = Field(default=None, description="where the text model is that described the classes")
     runtime: str = Field(default="auto", description="what runs the backbone")
+    device: str = Field(default="cpu", description="where the backbone runs")
     pictures: int = Field(default=64, ge=1, le=1000, description="pictures in one request")
     upload_bytes: int = Field(default=32 << 20, ge=1024, description="of one picture")
     max_classes: int = Field(default=10_000, ge=1, description="to which teaching may bring the model")

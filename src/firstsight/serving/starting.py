@@ -25,7 +25,7 @@ def serve(model: str | Path | None = None, **settings: Any) -> None:
         The model folder; left out with `demo=True`, which serves a model of letters instead.
     **settings
         Such as host, port, token, allow_hosts, proxy, workers, keep, samples, before, results, backbone, text_encoder,
-        runtime, pictures, upload_bytes, max_classes, keep_bytes, rate, queue, batch_size and wait; those of the
+        runtime, device, pictures, upload_bytes, max_classes, keep_bytes, rate, queue, batch_size and wait; those of the
         command.
     """
     _require_extra()

@@ -13,7 +13,7 @@ TENSORS = {"weights/a": torch.arange(6.0).reshape(2, 3), "step": torch.tensor(7)
 
 @pytest.fixture
 def written(tmp_path):
-    Checkpoint(tmp_path / "state", "owner").save(TENSORS, POSITION, force=True)
+    Checkpoint(tmp_path / "state", "owner").save(TENSORS, POSITION)
     return tmp_path / "state"
 
 

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from firstsight.disk_rows import DiskRows, blocks_of
 from firstsight.methods.parts.checkpoint import Checkpoint, CheckpointHeader
-from firstsight.methods.parts.tensors import make_generator
+from firstsight.methods.parts.rows import Rows
+from firstsight.methods.parts.tensors import CPU, make_generator
 from firstsight.methods.parts.two_branch import BLOCK, TwoBranch
 
 
@@ -28,8 +29,11 @@ class AlternatingTraining:
         checkpoint: Checkpoint | None,
         show: Callable[[int, str], None],
         factor: float = 1.0,  # what rows are multiplied by before this sees them
+        device: torch.device = CPU,
+        precision: str = "float32",
     ):
         self.settings, self.checkpoint, self.show, self.factor = settings, checkpoint, show, factor
+        self.device, self.precision = device, precision
         self.generator = make_generator(random_state)
         self.round, self.iteration, self.done = 1, 0, 0
         self.history: list[dict[str, float]] = []
@@ -37,13 +41,20 @@ class AlternatingTraining:
         interrupted = checkpoint.load() if checkpoint else None
         if interrupted is None:
             n_features, n_attributes, n_classes = sizes
-            self.net = TwoBranch.draw(n_features, n_attributes, settings["embedding_dim"], n_classes, self.generator)
+            net = TwoBranch.draw(n_features, n_attributes, settings["embedding_dim"], n_classes, self.generator)
+            self.net = self._placed(net.weights)
         else:
             self._resume(*interrupted)
 
-    def run(self, rows, y: Tensor, A: Tensor, iterations: int, absent: Tensor | None = None) -> None:
-        """One round: iterations of (a) the visual and (b) the semantic problem, from wherever this one stands."""
+    def run(self, rows: Rows, y: Tensor, A: Tensor, iterations: int) -> None:
+        """One round: iterations of (a) the visual and (b) the semantic problem, from wherever this one stands.
+
+        y is on the CPU, rows and A are on the device. Classes of A without a row are no class of the softmax.
+        """
         settings, net = self.settings, self.net
+        counts = torch.bincount(y, minlength=len(A))
+        absent = (counts == 0).to(self.device) if (counts == 0).any() else None
+        y = y.to(self.device)
         if self.iteration == 0:
             net.start(settings["penalty"])
         while self.iteration < iterations:
@@ -52,10 +63,10 @@ class AlternatingTraining:
             if settings["schedule"] == "cosine":
                 rate *= 0.5 * (1 + math.cos(math.pi * self.iteration / iterations))
             net.set_learning_rates(rate, rate * settings["semantic_rate"])
-            regression, classification = net.visual_pass(
-                rows, y, A, settings["separation"], settings["batch_size"], self.generator, absent
-            )
-            semantic = net.semantic_pass(rows, y, A, settings["semantic_steps"])
+            visual = net.visual_pass(rows, y, A, settings["separation"], settings["batch_size"], self.generator, absent)
+            last = net.semantic_pass(rows, y, A, counts, settings["semantic_steps"])
+            # The only numbers that an iteration asks of the device, and waits for.
+            regression, classification, semantic = torch.cat([visual, last[None]]).tolist()
             self.iteration += 1
             self.done += 1
             self.history.append(
@@ -78,15 +89,18 @@ class AlternatingTraining:
         weights = {name: weight.detach() for name, weight in self.net.weights.items()}
         return TwoBranch({**weights, "visual.weight": self.factor * weights["visual.weight"]})
 
+    def _placed(self, weights: dict[str, Tensor]) -> TwoBranch:
+        return TwoBranch({name: weight.detach().to(self.device) for name, weight in weights.items()}, self.precision)
+
     def save(self, force: bool = False) -> None:
-        if self.checkpoint:
+        if self.checkpoint and (force or self.checkpoint.is_due()):
             kept = {f"kept/{name}": value for name, value in self.kept.items()}
             tensors = {**self.net.state(), **kept, "generator": self.generator.get_state()}
             names = ("round", "iteration", "done", "history")
-            self.checkpoint.save(tensors, {name: getattr(self, name) for name in names}, force)
+            self.checkpoint.save(tensors, {name: getattr(self, name) for name in names})
 
     def _resume(self, tensors: dict[str, Tensor], header: CheckpointHeader) -> None:
-        self.net = TwoBranch({k.removeprefix("weights/"): v for k, v in tensors.items() if k.startswith("weights/")})
+        self.net = self._placed({k.removeprefix("weights/"): v for k, v in tensors.items() if k.startswith("weights/")})
         self.net.start(self.settings["penalty"])
         self.net.restore_optimizers(tensors)
         self.generator.set_state(tensors["generator"].to(torch.uint8))
@@ -104,8 +118,3 @@ def factor_to_length(X: np.ndarray | DiskRows, length: float, scaled: Callable |
     blocks = (scaled(rows) if scaled else rows for _, rows in blocks_of(X, BLOCK))
     squares = sum(float(np.square(rows, dtype=np.float64).sum()) for rows in blocks)
     return length / math.sqrt(squares / len(X)) if length and squares else 1.0
-
-
-def multiplied(X: Tensor, factor: float) -> Callable[[Tensor], Tensor]:
-    """Rows by their numbers, times `factor`; indexing copies them, so X itself is never written to."""
-    return X.__getitem__ if factor == 1.0 else lambda batch: X[batch].mul_(factor)

@@ -83,10 +83,12 @@ class Checkpoint:
             )
         return tensors, header
 
-    def save(self, tensors: dict[str, Tensor], position: dict[str, Any], force: bool = False) -> None:
+    def is_due(self) -> bool:
+        """Whether `every` seconds have passed."""
+        return time.monotonic() - self._saved >= self.every
+
+    def save(self, tensors: dict[str, Tensor], position: dict[str, Any]) -> None:
         """`position` is the header but for what is the same in every fit: format, owner and digest."""
-        if not force and time.monotonic() - self._saved < self.every:
-            return
         header = CheckpointHeader(format=2, owner=self.owner, digest="", **position)
         metadata = {"header": json.dumps({**header.model_dump(), "digest": header.digest_with(tensors)})}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from firstsight.disk_rows import DiskRows
 from firstsight.methods.parts.moments import GatheredMoments
+from firstsight.methods.parts.tensors import CPU
 
 _CHUNKS = 64  # of neighbouring rows in a window: few enough for long reads, enough to mix
 
@@ -34,8 +35,14 @@ class DiskTensor:
     repetition, and its rows are shuffled: two windows, the one in use and the next, are what memory has to hold.
     """
 
-    def __init__(self, rows: DiskRows, change: Callable[[np.ndarray], np.ndarray], batch_size: int):
-        self._rows, self._change = rows, change  # the second is what happens to rows that are read: scaling
+    def __init__(
+        self,
+        rows: DiskRows,
+        change: Callable[[np.ndarray], np.ndarray],  # what happens to rows that are read: scaling
+        batch_size: int,
+        device: torch.device = CPU,
+    ):
+        self._rows, self._change, self._device = rows, change, device
         affordable = rows.memory // (4 * max(1, rows.shape[1]) * rows.itemsize)
         self.window = max(1, affordable // batch_size) * batch_size  # no batch lies in two windows
         self._place = np.zeros(len(rows), dtype=np.int32)  # of a row in its window
@@ -43,6 +50,15 @@ class DiskTensor:
         self._windows: list[np.ndarray] = []
         self._current, self._ahead = -1, -1
         self._now, self._next = np.empty((0, 0)), Future[np.ndarray]()
+
+    def batches(self, size: int, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+        order = self.shuffled(generator)
+        for batch, numbers in zip(order.split(size), order.to(self._device).split(size), strict=True):
+            yield numbers, self(batch).to(self._device)
+
+    def blocks(self, size: int) -> Iterator[tuple[slice, Tensor]]:
+        for block in torch.arange(len(self._rows)).split(size):
+            yield slice(int(block[0]), int(block[-1]) + 1), self(block).to(self._device)
 
     def shuffled(self, generator: torch.Generator) -> Tensor:
         """The order of a pass over all rows."""
@@ -79,8 +95,3 @@ class DiskTensor:
 
     def _load(self, numbers: np.ndarray) -> np.ndarray:
         return self._change(self._rows.read(numbers))
-
-
-def shuffled(rows: object, n: int, generator: torch.Generator) -> Tensor:
-    """The order of one pass: of rows in memory any permutation, of those on the disk one that reads windows."""
-    return rows.shuffled(generator) if isinstance(rows, DiskTensor) else torch.randperm(n, generator=generator)

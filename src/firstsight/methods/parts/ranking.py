@@ -10,10 +10,11 @@ import torch
 from sklearn.utils._param_validation import Interval
 from torch import Tensor
 
+from firstsight.devices import Precision, find_device
 from firstsight.methods.base import RandomState, ZeroShotClassifier
 from firstsight.methods.parts.moments import mean_square
 from firstsight.methods.parts.scaling import Scaling
-from firstsight.methods.parts.tensors import as_tensor, make_generator
+from firstsight.methods.parts.tensors import as_tensor, make_generator, to_numpy
 from firstsight.methods.parts.training import train
 
 
@@ -37,6 +38,8 @@ class BilinearRanking(ZeroShotClassifier):
         batch_size: int,
         feature_scaling: Scaling,
         attribute_scaling: Scaling,
+        device: str,
+        precision: Precision,
         verbose: bool,
         random_state: RandomState,
     ) -> None:
@@ -46,12 +49,15 @@ class BilinearRanking(ZeroShotClassifier):
         self.batch_size = batch_size
         self.feature_scaling = feature_scaling
         self.attribute_scaling = attribute_scaling
+        self.device = device
+        self.precision = precision
         self.verbose = verbose
         self.random_state = random_state
 
     def _fit(self, X, y, S):
-        rows, labels, A = as_tensor(X), torch.from_numpy(y), as_tensor(S)
-        W = torch.zeros(X.shape[1], S.shape[1])
+        device = find_device(self.device)
+        rows, labels, A = (as_tensor(values, device) for values in (X, y, S))
+        W = A.new_zeros(X.shape[1], S.shape[1])
         self.history_ = train(
             [W],
             lambda batch: self._loss(rows[batch] @ W @ A.T, labels[batch], self.margin),
@@ -61,10 +67,11 @@ class BilinearRanking(ZeroShotClassifier):
             learning_rate=self.learning_rate / (mean_square(X) * mean_square(S)),
             generator=make_generator(self.random_state),
             optimizer="sgd",
+            precision=self.precision,
             description=type(self).__name__,
             verbose=self.verbose,
         )
-        self.weights_ = W.detach().numpy()
+        self.weights_ = to_numpy(W)
 
     @staticmethod
     def _loss(scores: Tensor, y: Tensor, margin: float) -> Tensor:
@@ -102,11 +109,11 @@ def ranked_hinge(scores: Tensor, y: Tensor, margin: float) -> Tensor:
     hinges = violations(scores, y, margin)
     # Where r = 0 the sum is zero as well: any finite weight will do.
     r = (hinges > 0).sum(1).clamp(min=1)
-    harmonic = torch.arange(1, scores.shape[1] + 1).reciprocal().cumsum(0)  # ℓ_1 … ℓ_C
+    harmonic = torch.arange(1, scores.shape[1] + 1, device=scores.device).reciprocal().cumsum(0)  # ℓ_1 … ℓ_C
     return (harmonic[r - 1] / r * hinges.sum(1)).mean()
 
 
 def random_wrong_class(y: Tensor, n_classes: int, generator: torch.Generator) -> Tensor:
     """For each row one class drawn evenly from those that are not its own."""
-    drawn = torch.randint(n_classes - 1, y.shape, generator=generator)
+    drawn = torch.randint(n_classes - 1, y.shape, generator=generator).to(y.device, non_blocking=True)
     return drawn + (drawn >= y)

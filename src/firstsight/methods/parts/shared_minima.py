@@ -13,7 +13,7 @@ BLOCK = 128
 
 def shared_parts(X: Tensor, w: Tensor, V: Tensor) -> Tensor:
     """⟨w, min(x, v_k)⟩ (n, k), without ever holding the n × k × d minima."""
-    out = torch.empty(len(X), len(V))
+    out = X.new_empty(len(X), len(V))
     for start in range(0, len(X), BLOCK):
         block = X[start : start + BLOCK]
         for k, v in enumerate(V):

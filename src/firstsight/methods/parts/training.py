@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
+from firstsight.devices import lowered
 from firstsight.terminal import progress
 
 
@@ -24,15 +25,19 @@ def train(
     optimizer: str = "adam",
     momentum: float = 0.0,
     schedule: str = "constant",
+    precision: str = "float32",
     description: str = "training",
     verbose: bool = False,
 ) -> list[float]:
     """Passes over shuffled rows in batches; `loss(batch)` is the mean loss of the rows with these numbers.
 
+    All happens on the device of the weights; an epoch waits for it once.
+
     The schedule "cosine" lets the learning rate fade towards zero over the epochs. Returns the mean loss of every
     epoch. Fused optimisers: a step is one pass over the weights in memory.
     """
     weights = [weight.requires_grad_(True) for weight in weights]
+    device = weights[0].device
     if optimizer == "adam":
         steps: torch.optim.Optimizer = torch.optim.Adam(
             weights, lr=learning_rate, weight_decay=weight_decay, fused=True
@@ -45,13 +50,19 @@ def train(
             if schedule == "cosine":
                 for group in steps.param_groups:
                     group["lr"] = learning_rate * 0.5 * (1 + math.cos(math.pi * epoch / epochs))
-            total = 0.0
-            for batch in torch.randperm(n_rows, generator=generator).split(batch_size):
-                value = loss(batch)
+            batches = torch.randperm(n_rows, generator=generator).to(device).split(batch_size)
+            values = []
+            for batch in batches:
+                with lowered(device, precision):
+                    value = loss(batch)
                 steps.zero_grad()
                 value.backward()
                 steps.step()
-                total += value.item() * len(batch)
+                values.append(value.detach())
+            means = torch.stack(values).tolist()
+            total = 0.0
+            for mean, batch in zip(means, batches, strict=True):
+                total += mean * len(batch)
             history.append(total / n_rows)
             show(epoch + 1, f"loss {history[-1]:.4g}")
     return history

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, linear, relu_
 
-from firstsight.methods.parts.disk_tensor import shuffled
+from firstsight.devices import lowered
+from firstsight.methods.parts.rows import Rows
 from firstsight.methods.parts.tensors import linear as new_layer
 
 VISUAL = ("visual.weight", "visual.bias", "classifier.weight", "classifier.bias")
@@ -20,13 +20,19 @@ BLOCK = 1024
 class TwoBranch:
     """φ(x) = relu(W_v x + b_v), ψ(a) = relu(W_2 relu(W_1 a + b_1) + b_2) and the auxiliary classifier W on φ.
 
-    `weights` holds them by name (see VISUAL and SEMANTIC). Nothing here knows about rounds or pools: `rows` is any
-    function that gives the features of an index tensor.
+    `weights` holds them by name (see VISUAL and SEMANTIC); the device is theirs. Nothing here knows about rounds or
+    pools, and nothing leaves the device: losses are tensors, too. `precision` is that of the matrix products of φ and W
+    in a visual pass.
     """
 
-    def __init__(self, weights: dict[str, Tensor]):
+    def __init__(self, weights: dict[str, Tensor], precision: str = "float32"):
         self.weights = {name: weight.requires_grad_(True) for name, weight in weights.items()}
         self.optimizers: dict[str, torch.optim.Adam] = {}
+        self.precision = precision
+
+    @property
+    def device(self) -> torch.device:
+        return self.weights["visual.bias"].device
 
     @classmethod
     def draw(cls, n_features: int, n_attributes: int, embedding_dim: int, n_classes: int, generator) -> TwoBranch:
@@ -50,7 +56,7 @@ class TwoBranch:
         weight, bias = (self.weights[f"classifier.{part}"].detach() for part in ("weight", "bias"))
         extra = n_classes - len(weight)
         if extra > 0:
-            new_weight, new_bias = new_layer(extra, weight.shape[1], generator)
+            new_weight, new_bias = (part.to(self.device) for part in new_layer(extra, weight.shape[1], generator))
             self.weights["classifier.weight"] = torch.cat([weight, new_weight]).requires_grad_(True)
             self.weights["classifier.bias"] = torch.cat([bias, new_bias]).requires_grad_(True)
 
@@ -73,40 +79,61 @@ class TwoBranch:
         hidden = relu_(linear(A, self.weights["semantic.0.weight"], self.weights["semantic.0.bias"]))
         return relu_(linear(hidden, self.weights["semantic.1.weight"], self.weights["semantic.1.bias"]))
 
-    def visual_loss(self, X: Tensor, y: Tensor, targets: Tensor, absent: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Eq. 4 without λ and η: mean squared distance to the class's ψ (summed over dimensions), cross-entropy.
+    def visual_loss(self, embedded: Tensor, y: Tensor, targets: Tensor, absent: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Eq. 4 of φ(x) without λ and η: mean squared distance to the class's ψ, summed over dimensions; cross-entropy.
 
         `absent` marks classes without any training row; they are masked out of the softmax.
         """
-        embedded = self.visual(X)  # (b, e)
-        logits = linear(embedded, self.weights["classifier.weight"], self.weights["classifier.bias"])
+        with lowered(self.device, self.precision):
+            logits = linear(embedded, self.weights["classifier.weight"], self.weights["classifier.bias"])
         if absent is not None:
             logits = logits.masked_fill(absent, -torch.inf)
-        regression = (embedded - targets[y]).square().sum() / len(X)
-        return regression, cross_entropy(logits, y)
-
-    def visual_pass(self, rows, y, A, separation, batch_size, generator, absent=None) -> tuple[float, float]:
-        """Step (a): one pass of Adam over all rows for φ and W, ψ fixed. Returns both mean losses."""
-        with torch.no_grad():
-            targets = self.semantic(A)  # ψ is fixed, so its output is the same for the whole pass
-        optimizer, totals = self.optimizers["visual"], torch.zeros(2)
-        for batch in shuffled(rows, len(y), generator).split(batch_size):
-            regression, classification = self.visual_loss(rows(batch), y[batch], targets, absent)
-            optimizer.zero_grad()
-            (regression + separation * classification).backward()
-            optimizer.step()
-            totals += len(batch) * torch.stack([regression.detach(), classification.detach()])
-        mean = totals / len(y)
-        return mean[0].item(), mean[1].item()
+        return (embedded - targets[y]).square().sum() / len(embedded), cross_entropy(logits, y)
 
     @torch.no_grad()
-    def class_means(self, rows, y, n_classes: int) -> tuple[Tensor, Tensor]:
-        """μ (C, e) and the share of rows n_c/n (C,) of each class."""
-        sums = torch.zeros(n_classes, len(self.weights["visual.bias"]))
-        for block in torch.arange(len(y)).split(BLOCK):
-            sums.index_add_(0, y[block], self.visual(rows(block)))
-        counts = torch.bincount(y, minlength=n_classes)
-        return sums / counts.clamp(min=1)[:, None], counts / len(y)
+    def visual_gradient(self, X, y, targets, separation: float, absent=None) -> Tensor:
+        """The gradient of Eq. 4 as `.grad` of φ's and W's weights; returns both mean losses (2,).
+
+        Autograd goes from the losses to φ(x). What is left is one layer, and done by hand, so that its gradient, the
+        largest tensor of all, is written to the same memory every time.
+        """
+        weight, bias, *classifier = (self.weights[name] for name in VISUAL)
+        with lowered(self.device, self.precision):
+            embedded = self.visual(X).float().requires_grad_(True)  # (b, e)
+        with torch.enable_grad():
+            losses = self.visual_loss(embedded, y, targets, absent)
+            total = losses[0] + separation * losses[1]
+            slope, *gradients = torch.autograd.grad(total, [embedded, *classifier])
+        slope = torch.ops.aten.threshold_backward(slope, embedded, 0)  # of relu
+        for parameter, gradient in zip([bias, *classifier], [slope.sum(0), *gradients], strict=True):
+            parameter.grad = gradient
+        if weight.grad is None:
+            weight.grad = torch.empty_like(weight)
+        if self.precision == "float32":
+            torch.mm(slope.T, X, out=weight.grad)
+        else:
+            with lowered(self.device, self.precision):
+                weight.grad.copy_(slope.T @ X)
+        return torch.stack(losses)
+
+    def visual_pass(self, rows: Rows, y, A, separation, batch_size, generator, absent=None) -> Tensor:
+        """Step (a): one pass of Adam over all rows for φ and W, ψ fixed. Returns both mean losses (2,)."""
+        with torch.no_grad():
+            targets = self.semantic(A)  # ψ is fixed, so its output is the same for the whole pass
+        totals = torch.zeros(2, device=self.device)
+        for batch, X in rows.batches(batch_size, generator):
+            losses = self.visual_gradient(X, y[batch], targets, separation, absent)
+            self.optimizers["visual"].step()
+            totals += len(batch) * losses
+        return totals / len(y)
+
+    @torch.no_grad()
+    def class_means(self, rows: Rows, y: Tensor, counts: Tensor) -> Tensor:
+        """μ (C, e) of classes with so many rows each."""
+        sums = torch.zeros(len(counts), len(self.weights["visual.bias"]), device=self.device)
+        for part, X in rows.blocks(BLOCK):
+            sums.index_add_(0, y[part], self.visual(X))
+        return sums / counts.clamp(min=1)[:, None].to(self.device)
 
     def semantic_loss(self, A: Tensor, means: Tensor, shares: Tensor) -> Tensor:
         """Eq. 5 without η, up to a constant: Σ_i‖φ(x_i) − ψ(a_{y_i})‖²/n = Σ_c (n_c/n)‖μ_c − ψ(a_c)‖² + const,
@@ -115,11 +142,14 @@ class TwoBranch:
         """
         return (shares[:, None] * (self.semantic(A) - means).square()).sum()
 
-    def semantic_pass(self, rows, y, A, steps: int) -> float:
-        """Step (b): Adam steps for ψ on the class means, φ fixed. Returns the last loss."""
-        means, shares = self.class_means(rows, y, len(A))
-        present = shares > 0
-        if not present.all():
+    def semantic_pass(self, rows: Rows, y: Tensor, A: Tensor, counts: Tensor, steps: int) -> Tensor:
+        """Step (b): Adam steps for ψ on the class means, φ fixed. Returns the last loss.
+
+        `counts (C,)`, on the CPU, are the rows of each class; those without any are left out.
+        """
+        means, shares = self.class_means(rows, y, counts), (counts / len(y)).to(self.device)
+        if not counts.all():
+            present = counts.nonzero().squeeze(1).to(self.device)
             A, means, shares = A[present], means[present], shares[present]
         optimizer, loss = self.optimizers["semantic"], torch.zeros(())
         for _ in range(steps):
@@ -127,7 +157,7 @@ class TwoBranch:
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        return loss.item()
+        return loss.detach()
 
     @torch.no_grad()
     def squared_distances(self, X: Tensor, embedded_classes: Tensor) -> Tensor:
@@ -137,20 +167,21 @@ class TwoBranch:
         return out.add_(embedded.square().sum(1, keepdim=True)).clamp_(min=0)
 
     @torch.no_grad()
-    def nearest(self, X: Tensor, A: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    def nearest(self, X: Tensor, A: Tensor) -> tuple[Tensor, Tensor]:
         """Eq. 2: the class whose ψ is nearest, and the squared distance to it (the visual–semantic gap)."""
         embedded_classes = self.semantic(A)
         best = [self.squared_distances(block, embedded_classes).min(1) for block in X.split(BLOCK)]
-        return torch.cat([b.indices for b in best]).numpy(), torch.cat([b.values for b in best]).numpy()
+        return torch.cat([b.indices for b in best]), torch.cat([b.values for b in best])
 
     # A checkpoint needs everything that the next step depends on ----------------------------------------------
 
     def state(self) -> dict[str, Tensor]:
-        tensors = {f"weights/{name}": weight.detach() for name, weight in self.weights.items()}
+        """On the CPU: a fit may go on on another device."""
+        tensors = {f"weights/{name}": weight.detach().cpu() for name, weight in self.weights.items()}
         for branch, names in (("visual", VISUAL), ("semantic", SEMANTIC)):
             moments = self.optimizers[branch].state
             for name in names:
-                tensors |= {f"adam/{name}/{key}": value for key, value in moments[self.weights[name]].items()}
+                tensors |= {f"adam/{name}/{key}": value.cpu() for key, value in moments[self.weights[name]].items()}
         return tensors
 
     def restore_optimizers(self, tensors: dict[str, Tensor]) -> None:
@@ -158,6 +189,8 @@ class TwoBranch:
         for branch, names in (("visual", VISUAL), ("semantic", SEMANTIC)):
             for name in names:
                 prefix = f"adam/{name}/"
-                moments = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+                moments = {
+                    k.removeprefix(prefix): v.to(self.device) for k, v in tensors.items() if k.startswith(prefix)
+                }
                 if moments:
                     self.optimizers[branch].state[self.weights[name]] = moments

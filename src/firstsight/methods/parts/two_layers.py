@@ -8,17 +8,19 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear, relu
 
+from firstsight.methods.parts.tensors import CPU
 from firstsight.methods.parts.tensors import linear as new_layer
 
 
-def draw_two_layers(name: str, inputs: int, hidden: int, outputs: int, generator: torch.Generator) -> dict[str, Tensor]:
+def draw_two_layers(
+    name: str, inputs: int, hidden: int, outputs: int, generator: torch.Generator, device: torch.device = CPU
+) -> dict[str, Tensor]:
     """Weights by name: `name.0.weight (hidden, inputs)`, `name.0.bias`, `name.1.weight (outputs, hidden)`, …"""
     first, second = new_layer(hidden, inputs, generator), new_layer(outputs, hidden, generator)
     return {
-        f"{name}.0.weight": first[0],
-        f"{name}.0.bias": first[1],
-        f"{name}.1.weight": second[0],
-        f"{name}.1.bias": second[1],
+        f"{name}.{layer}.{part}": values.to(device)
+        for layer, pair in enumerate((first, second))
+        for part, values in zip(("weight", "bias"), pair, strict=True)
     }
 
 
