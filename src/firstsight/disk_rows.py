@@ -120,13 +120,17 @@ class DiskRows:
         step = min(step or self.block, self.block)
         parts = [slice(start, min(start + step, len(self))) for start in range(0, len(self), step)]
         with self._open() as file, ThreadPoolExecutor(1, "read ahead") as reader:
-            ahead: Future[np.ndarray] | None = reader.submit(self._read, file, parts[0]) if parts else None
+            ahead: Future[np.ndarray] | None = reader.submit(self._checked, file, parts[0]) if parts else None
             for part, following in zip(parts, [*parts[1:], None], strict=True):
                 assert ahead is not None
                 rows = ahead.result()
-                ahead = None if following is None else reader.submit(self._read, file, following)
-                self._refuse_infinite(np.arange(part.start, part.stop), rows)
+                ahead = None if following is None else reader.submit(self._checked, file, following)
                 yield part, rows
+
+    def _checked(self, file: FileIO, part: slice) -> np.ndarray:
+        rows = self._read(file, part)
+        self._refuse_infinite(np.arange(part.start, part.stop), rows)
+        return rows
 
     def _refuse_infinite(self, numbers: np.ndarray, rows: np.ndarray) -> None:
         with np.errstate(over="ignore", invalid="ignore"):

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from firstsight.methods.parts import moments
+from firstsight.methods.parts.moments import GatheredMoments
 
 
 def test_sums_in_blocks_are_the_sums_of_all_rows(monkeypatch):
@@ -17,3 +19,20 @@ def test_sums_in_blocks_are_the_sums_of_all_rows(monkeypatch):
 def test_sums_are_in_double_precision():
     X = np.full((3, 2), 1e-4, dtype=np.float32)
     assert moments.gram(X).dtype == moments.class_sums(X, np.zeros(3, int), 1).dtype == np.float64
+
+
+@pytest.mark.parametrize("n_classes", [3, 200])  # many rows of each class in a block, and hardly one
+def test_moments_gathered_in_blocks_are_those_of_all_rows(n_classes):
+    random = np.random.default_rng(0)
+    X, y = (random.normal(size=(700, 5)) + 100).astype(np.float32), random.integers(0, n_classes, 700)
+    gathered = GatheredMoments(n_classes, frozenset({"scatter"}))
+    for start in (0, 300):
+        gathered.add(X[start : start + 300 + start], y[start : start + 300 + start])
+    there = np.unique(y)
+    found = gathered.moments(0.0, 1.0)
+    of_class = [X[y == c].astype(np.float64) for c in there]
+    np.testing.assert_array_equal(found.counts, [len(rows) for rows in of_class])
+    np.testing.assert_allclose(found.sums, [rows.sum(axis=0) for rows in of_class], rtol=1e-12)
+    np.testing.assert_allclose(
+        found.scatter, [((rows - rows.mean(axis=0)) ** 2).sum(axis=0) for rows in of_class], rtol=1e-9, atol=1e-9
+    )

@@ -41,7 +41,11 @@ def class_sums(X: np.ndarray, y: np.ndarray, n_classes: int) -> np.ndarray:
 
 def class_scatter(X: np.ndarray, y: np.ndarray, means: np.ndarray) -> np.ndarray:
     """The sum of (x − μ_c)² over the rows of each class, (k, d) in float64."""
-    return class_sums((X - means.astype(X.dtype)[y]) ** 2, y, len(means))
+    total, means = np.zeros(means.shape), means.astype(X.dtype)
+    for start in range(0, len(X), BLOCK):
+        codes = y[start : start + BLOCK]
+        total += class_sums((X[start : start + BLOCK] - means[codes]) ** 2, codes, len(means))
+    return total
 
 
 @dataclass(frozen=True)
@@ -86,14 +90,31 @@ class GatheredMoments:
             self.gram = np.zeros((d, d)) if "gram" in self.needs else None
         self.counts += np.bincount(y, minlength=self.n_classes)
         for start in range(0, len(X), BLOCK):
-            rows, codes = X[start : start + BLOCK] - self.near, y[start : start + BLOCK]
-            of_class = csr_array((np.ones(len(codes)), (codes, np.arange(len(codes)))), (self.n_classes, len(codes)))
-            self.sums += of_class @ rows
-            if self.gram is not None:
-                self.gram += rows.T @ rows
-            if "scatter" in self.needs or self.gram is None:
-                rows *= rows
-                self.squares += of_class @ rows
+            rows, codes = X[start : start + BLOCK], y[start : start + BLOCK]
+            # Without the large matrix product, memory is what takes time: so rows of a class are read together, few
+            # enough to stay in the cache. One by one, that would be slower than the sums.
+            if self.gram is None and len(codes) >= 16 * len(np.unique(codes)):
+                self._add_by_class(rows, codes)
+            else:
+                self._add_together(rows, codes)
+
+    def _add_by_class(self, X: np.ndarray, y: np.ndarray) -> None:
+        order = np.argsort(y, kind="stable")
+        for places in np.split(order, np.flatnonzero(np.diff(y[order])) + 1):
+            for start in range(0, len(places), 256):
+                rows = X[places[start : start + 256]] - self.near
+                self.sums[y[places[0]]] += rows.sum(axis=0)
+                self.squares[y[places[0]]] += np.einsum("ij,ij->j", rows, rows)
+
+    def _add_together(self, X: np.ndarray, y: np.ndarray) -> None:
+        rows = X - self.near
+        of_class = csr_array((np.ones(len(y)), (y, np.arange(len(y)))), (self.n_classes, len(y)))
+        self.sums += of_class @ rows
+        if self.gram is not None:
+            self.gram += rows.T @ rows
+        if "scatter" in self.needs or self.gram is None:
+            rows *= rows
+            self.squares += of_class @ rows
 
     def spread(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of each feature over all rows."""
