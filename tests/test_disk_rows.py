@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 
@@ -95,8 +96,45 @@ def test_a_file_that_is_missing_foreign_cut_off_or_not_finite_is_one_sentence(tm
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(UnreadableFile, match="shorter than its header claims"):
         DiskRows(path)
-    with pytest.raises(UnreadableFile, match="has become shorter"):
+    with pytest.raises(UnreadableFile, match="changed or replaced"):
         rows[:]
+
+
+@pytest.mark.parametrize(
+    "shape", ["(-1, -4)", "(-4, 1)", "(5, 0)", f"({10**30}, 0)", f"(0, {10**30})", f"({2**62}, 16)"]
+)
+def test_a_shape_that_no_file_can_hold_is_refused(tmp_path, shape):
+    path = tmp_path / "x.npy"
+    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + bytes(80))
+    with pytest.raises(BadInput, match=r"must hold a matrix|shorter than its header"):
+        DiskRows(path)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "x.npy")
+    with pytest.raises(UnreadableFile, match="not a regular file"):
+        DiskRows(tmp_path / "x.npy")
+
+
+def test_rows_of_a_file_that_is_replaced_or_written_to_in_the_middle_are_refused(wide, tmp_path):
+    X, rows = wide
+    blocks = rows.blocks()
+    next(blocks)
+    np.save(tmp_path / "new.npy", X + 1)
+    (tmp_path / "new.npy").replace(rows.path)
+    assert np.array_equal(np.concatenate([block for _, block in blocks]), X[rows.block :])  # the file that was opened
+    with pytest.raises(UnreadableFile, match="changed or replaced"):
+        rows[:3]
+    rows = DiskRows(rows.path, memory=LITTLE)
+    blocks = rows.blocks()
+    next(blocks)
+    with rows.path.open("r+b") as file:
+        file.seek(-4, os.SEEK_END)
+        file.write(bytes(4))
+    os.utime(rows.path, ns=(0, 0))  # a clock may be coarser than this test is slow
+    with pytest.raises(UnreadableFile, match="changed or replaced"):
+        list(blocks)
 
 
 @pytest.mark.parametrize("scaling", [None, "unit", "standard"])
@@ -219,5 +257,6 @@ def test_gradient_steps_from_the_disk_end_as_well_as_those_in_memory(small, tmp_
     assert again.models["zsl"].history_[-1]["loss"] == losses[1]
     features[small.train[3], 1] = np.nan
     np.save(tmp_path / "features.npy", features)
+    rows = DiskRows(tmp_path / "features.npy").take(small.train)
     with pytest.raises(BadInput, match=f"infinite values in row {small.train[3]};"):
-        made.fit(on_disk.rows(small.train), small.names_of(small.train), small.descriptions)
+        made.fit(rows, small.names_of(small.train), small.descriptions)

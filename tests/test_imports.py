@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "child_processes": set(),
     "terminal": set(),
     "files": {"errors"},
-    "disk_rows": {"errors"},
+    "disk_rows": {"errors", "files"},
     "devices": {"errors"},
     "observing": set(),
     "page_parts": set(),

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from firstsight.errors import BadInput, UnreadableFile
+from firstsight.files import open_regular
 
 MEMORY = 2**30  # bytes that reading and computing may take beside the model, where nothing else is said
 LARGEST_BLOCK = 8192  # rows: enough for a matrix product
@@ -54,7 +55,7 @@ class DiskRows:
         if memory < 2**20:
             raise BadInput(f"`memory` must be at least 2**20 bytes, but is {memory}.")
         self.path, self.memory = Path(path), memory
-        self._offset, self._stored, self._whole = _header(self.path)
+        self._offset, self._stored, self._whole, self._state = _header(self.path)
         self._numbers: np.ndarray | None = None
 
     def take(self, numbers: Any) -> DiskRows:
@@ -126,6 +127,7 @@ class DiskRows:
                 rows = ahead.result()
                 ahead = None if following is None else reader.submit(self._checked, file, following)
                 yield part, rows
+            self._refuse_changed(file)
 
     def _checked(self, file: FileIO, part: slice) -> np.ndarray:
         rows = self._read(file, part)
@@ -145,9 +147,17 @@ class DiskRows:
 
     def _open(self) -> FileIO:
         try:
-            return open(self.path, "rb", buffering=0)
+            file = FileIO(open_regular(self.path))
         except OSError as error:
             raise UnreadableFile(f"{self.path} cannot be read ({error.strerror}); is it still there?") from None
+        self._refuse_changed(file)
+        return file
+
+    def _refuse_changed(self, file: FileIO) -> None:
+        """Rows of two states of a file, or of a file in the place of another, are rows of neither."""
+        if _state(file) != self._state:
+            file.close()
+            raise UnreadableFile(f"{self.path} was changed or replaced while it was in use; begin anew.")
 
     def _read(self, file: FileIO, key: Any) -> np.ndarray:
         if self._numbers is None and isinstance(key, slice):
@@ -198,23 +208,29 @@ def blocks_of(X: Any, step: int) -> Iterator[tuple[slice, np.ndarray]]:
         yield part, X[part]
 
 
-def _header(path: Path) -> tuple[int, np.dtype[Any], tuple[int, int]]:
-    """Where the numbers begin, their type, and the shape; nothing is believed that the file cannot hold."""
+def _header(path: Path) -> tuple[int, np.dtype[Any], tuple[int, int], tuple[int, ...]]:
+    """Where the numbers begin, their type, the shape, and the file's state; nothing is believed that it cannot hold."""
     try:
-        with path.open("rb") as file:
+        with open(open_regular(path), "rb") as file:
             version = np.lib.format.read_magic(file)
             read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
             shape, fortran, dtype = read(file)
-            offset = file.tell()
+            offset, state = file.tell(), _state(file)
     except OSError as error:
         raise UnreadableFile(f"{path} cannot be read ({error.strerror}); check the path.") from None
-    except (ValueError, KeyError, SyntaxError):
+    except Exception:  # a header is Python's text, and its parser answers damage with many unrelated types
         raise UnreadableFile(f"{path} is not a .npy file; write one with `firstsight embed` or numpy.save.") from None
-    if len(shape) != 2 or dtype.kind != "f" or fortran:
+    if len(shape) != 2 or shape[0] < 0 or not 0 < shape[1] < 2**31 or dtype.kind != "f" or fortran:
         raise BadInput(
             f"{path} must hold a matrix of floating-point numbers, row after row, but holds shape {shape}, type {dtype}"
             f"{', column after column' if fortran else ''}; save it so (numpy.ascontiguousarray)."
         )
-    if os.path.getsize(path) < offset + shape[0] * shape[1] * dtype.itemsize:
+    if state[2] < offset + shape[0] * shape[1] * dtype.itemsize:
         raise UnreadableFile(f"{path} is shorter than its header claims ({shape[0]} rows); write it again.")
-    return offset, dtype, (shape[0], shape[1])
+    return offset, dtype, (shape[0], shape[1]), state
+
+
+def _state(file: IO[bytes]) -> tuple[int, ...]:
+    """Changes when the file does, or another one takes its place."""
+    found = os.fstat(file.fileno())
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

@@ -13,17 +13,22 @@ from typing import Any
 import h5py
 import numpy as np
 import scipy.io
+from PIL import Image
 
 from firstsight.data import ZeroShotDataset, load_dataset, read_descriptions, write_npz
 from firstsight.data.feature_files import FeatureFile, read_feature_file, write_feature_file
+from firstsight.disk_rows import DiskRows
 from firstsight.encoders.attribute_tables import attributes_as_numbers, read_class_table
 from firstsight.encoders.backbone import Backbone
 from firstsight.encoders.cache import FeatureCache
+from firstsight.encoders.folders import find_pictures
 from firstsight.evaluation import fit_on
 from firstsight.methods import DeepEmbedding, ZeroShotClassifier
 from firstsight.models import load_saved, save
 from firstsight.models.model_schema import digest_of
+from firstsight.recognition import shards
 from firstsight.records import read_records
+from firstsight.reporting.report_settings import read_settings
 from firstsight.tuning.choices import gather_choices, read_choices
 
 Files = dict[str, bytes]
@@ -62,6 +67,9 @@ def make_readers(
         **_matlab(tiny, scratch),
         **_tables(tiny, scratch),
         "backbone": _backbone(backbone),
+        **_rows_and_answers(scratch),
+        "report settings": Reader({"report.toml": _REPORT}, read_settings, ("report.toml",)),
+        "labels of pictures": _labels(),
     }
 
 
@@ -274,6 +282,42 @@ def _save_hdf5(path: Path, variables: dict[str, np.ndarray]) -> None:
     content = bytearray(path.read_bytes())
     content[:512] = b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM" + bytes(384)
     path.write_bytes(content)
+
+
+def _rows_and_answers(scratch: Path) -> dict[str, Reader]:
+    """Rows that stay on the disk, and what a stopped run of bulk prediction is to go on from."""
+    array, asked = io.BytesIO(), {"model": "m", "options": {"top": "1"}}
+    np.save(array, np.random.default_rng(0).normal(size=(6, 4)).astype("f4"))
+    frames = iter([_frame(np.zeros((3, 1)), ["confidence"], row=[0, 1, 2], **{"class": ["ant", "bee", "bee"]})])
+    shards._write(scratch / "a.parquet", frames, {**asked, "shard": ["x", 1, 2]})
+
+    def read_rows(folder: Path) -> Any:
+        rows = DiskRows(folder / "x.npy", memory=2**20)
+        return rows[:].tobytes(), rows[[0, -1]].tobytes(), [block.tobytes() for _, block in rows.blocks()]
+
+    def read_answers(folder: Path) -> Any:
+        return shards._is_there(folder / "a.parquet", folder, asked)
+
+    return {
+        "rows on the disk": Reader({"x.npy": array.getvalue()}, read_rows, ("x.npy",)),
+        "answers": Reader({"a.parquet": (scratch / "a.parquet").read_bytes()}, read_answers, ("a.parquet",)),
+    }
+
+
+_REPORT = b"""title = "Records"
+[links]
+"the paper" = "https://example.org/paper"
+[notes]
+CUB = ["features of 2017"]
+"""
+
+
+def _labels() -> Reader:
+    """What `serve --keep` writes and `learn` reads."""
+    picture = io.BytesIO()
+    Image.new("RGB", (4, 4)).save(picture, "PNG")
+    files = {"labels.csv": b"file,class\na.png,ant\nb.png,'=bee\n", "a.png": picture.getvalue()}
+    return Reader(files, find_pictures, ("labels.csv",))
 
 
 def _tables(tiny: ZeroShotDataset, scratch: Path) -> dict[str, Reader]:

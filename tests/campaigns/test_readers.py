@@ -24,7 +24,8 @@ NAMES = [
     "model folder", "model folder, signed", "model folder of the first format", "checkpoint", "cache entry", "records",
     "tuned choice", "features .npz", "features .csv", "features .parquet", "features .npy", "data set .npz",
     "data set .mat v5", "data set .mat v5 packed", "data set .mat v7.3", "data set .csv", "data set .parquet",
-    "class descriptions", "class table", "backbone",
+    "class descriptions", "class table", "backbone", "rows on the disk", "answers", "report settings",
+    "labels of pictures",
 ]  # fmt: skip
 
 

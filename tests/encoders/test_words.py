@@ -83,6 +83,25 @@ def test_code_that_a_model_names_is_not_run(bert, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize(
+    ("module", "settings"),
+    [
+        ({"type": "sentence_transformers.models.Router"}, {}),  # names further classes in a file of its own
+        ({"path": "../elsewhere"}, {}),
+        ({}, {"activation_function": "subprocess.Popen"}),
+    ],
+)
+def test_a_module_leads_to_no_other_code_and_no_other_folder(bert, tmp_path, module, settings):
+    folder = shutil.copytree(bert, tmp_path / "evil")
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[1] |= module
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / modules[1]["path"]).mkdir(exist_ok=True)
+    (folder / modules[1]["path"] / "config.json").write_text(json.dumps(settings))
+    with pytest.raises(BadInput, match="give another model"):
+        TextEncoder(folder).encode(["ox"])
+
+
 def test_a_name_that_cannot_be_downloaded_is_one_sentence():
     with pytest.raises(BadInput, match=r"could not be downloaded.*local folder"):
         TextEncoder("nobody/nothing")

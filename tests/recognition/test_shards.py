@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,6 +15,7 @@ from firstsight.execution.worker import ClusterProblem
 from firstsight.recognition import Recognizer
 from firstsight.recognition import shards as on_shards
 
+pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 
@@ -87,6 +90,29 @@ def test_a_missing_shard_another_width_and_two_of_one_name_are_refused_before_an
         with pytest.raises(BadInput, match=said):
             recognise.answer_shards([*shards, tmp_path / more], out)
     assert not out.exists()
+
+
+def test_what_stands_where_answers_go_is_neither_waited_for_nor_lost(recognise, shards, tmp_path):
+    place = tmp_path / "out" / "part-0.parquet"
+    place.parent.mkdir()
+    os.mkfifo(place)
+    with pytest.raises(BadInput, match="is not a file of answers"):
+        recognise.answer_shards(shards, tmp_path / "out")
+    place.unlink()
+    for about in (b"[]", b"[" * 100_000, b"\xff", b'{"model": 3}'):
+        table = parquet.ParquetWriter(place, pyarrow.schema([("row", "int64")], metadata={"firstsight": about}))
+        table.close()
+        before = place.read_bytes()
+        with pytest.raises(BadInput, match=r"is not a file of answers|of another model"):
+            recognise.answer_shards(shards, tmp_path / "out")
+        assert place.read_bytes() == before
+
+
+def test_the_current_folder_and_the_one_above_are_answered_under_their_names(tmp_path, monkeypatch):
+    (tmp_path / "birds" / "day").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "birds" / "day")
+    places = on_shards._places([Path("."), Path("..")], Path("out"))
+    assert [place.name for place in places.values()] == ["day.parquet", "birds.parquet"]
 
 
 def test_a_disk_that_fills_is_one_sentence_and_finished_shards_are_kept(recognise, shards, tmp_path, monkeypatch):

@@ -16,6 +16,8 @@ from firstsight.errors import BadInput, UnknownName, UnreadableFile
 DEFAULT = "sentence-transformers/all-MiniLM-L6-v2"
 # CLIP was trained on captions: a bare word is not what it knows.
 CLIP_PROMPT = "a photo of a {}"
+# Parts of a sentence model; others (routers, word lists) name further classes in files of their own.
+_MODULES = ("Transformer", "Pooling", "Normalize", "Dense", "LayerNorm", "Dropout")
 
 
 class TextEncoder:
@@ -91,17 +93,23 @@ class TextEncoder:
             return np.asarray(model.encode(texts, show_progress_bar=False, convert_to_numpy=True))
 
     def _refuse_code(self) -> None:
-        """A list of modules may name any Python class; only sentence-transformers' own are let in."""
+        """A list of modules may name any Python class; only these of sentence-transformers are let in."""
         path = self._folder / "modules.json"
         if not path.is_file():
             return
         try:
-            types = [str(module["type"]) for module in read_json(path)]
+            modules = [(str(module["type"]), self._folder / str(module["path"])) for module in read_json(path)]
         except (TypeError, LookupError) as error:
             raise UnreadableFile(f"{path} could not be read ({error}); restore the model's folder.") from error
-        strange = [name for name in types if not name.startswith("sentence_transformers.")]
-        if strange:
-            raise BadInput(f"{path} asks for the code {strange[0]!r}, which is not run; give another model.")
+        for kind, place in modules:
+            if not kind.startswith("sentence_transformers.") or kind.rsplit(".", 1)[1] not in _MODULES:
+                raise BadInput(f"{path} asks for the code {kind!r}, which is not run; give another model.")
+            if not place.resolve().is_relative_to(self._folder.resolve()):
+                raise BadInput(f"{path} leads out of its folder, to {str(place)!r}; give another model.")
+            about = read_json(place / "config.json") if (place / "config.json").is_file() else {}
+            wanted = str(about.get("activation_function", "torch.nn.")) if isinstance(about, dict) else ""
+            if not wanted.startswith("torch.nn."):
+                raise BadInput(f"{place} asks for the code {wanted!r}, which is not run; give another model.")
 
 
 def readable(name: str) -> str:

@@ -26,7 +26,7 @@ from firstsight.disk_rows import DiskRows
 from firstsight.errors import BadInput, CannotWrite
 from firstsight.execution.engines import cluster_of
 from firstsight.execution.worker import ClusterProblem, refuse_other_version, version_here
-from firstsight.files import write_atomically
+from firstsight.files import require_file, write_atomically
 from firstsight.recognition.answers import Answers
 from firstsight.recognition.class_choice import choose_classes
 
@@ -147,12 +147,16 @@ def _loaded(model: str, backbone: str | None) -> Recognizer:
 
 def _places(shards: list[Path], out: Path) -> dict[Path, Path]:
     places: dict[Path, Path] = {}
+    taken: set[Path] = set()
     for shard in shards:
         if not shard.exists():
             raise BadInput(f"There is no {shard}; make it, or leave it out. Nothing was written.")
-        place = out / f"{shard.name if shard.is_dir() else shard.stem}.parquet"
-        if place in places.values():
+        # `.` and `..` are called what they lead to.
+        name = (shard if shard.name.strip(".") else shard.resolve()).name if shard.is_dir() else shard.stem
+        place = out / f"{name}.parquet"
+        if place in taken:
             raise BadInput(f"Two shards would be answered in {place}; name them apart, or use two folders.")
+        taken.add(place)
         places[shard] = place
     if not places:
         raise BadInput("There is nothing to name; give files of features or folders of pictures.")
@@ -165,8 +169,8 @@ def _is_there(place: Path, shard: Path, asked: dict[str, Any]) -> bool:
     if not place.exists():
         return False
     try:
-        about = json.loads((pyarrow.parquet.read_schema(place).metadata or {})[_ABOUT])
-    except (OSError, ValueError, KeyError):
+        about = dict(json.loads(pyarrow.parquet.read_schema(require_file(place)).metadata[_ABOUT]))
+    except Exception:  # pyarrow and json answer what is foreign or damaged with many unrelated types
         raise BadInput(f"{place} is not a file of answers; move it away, or choose another folder.") from None
     if {name: about.get(name) for name in asked} != asked:
         raise BadInput(f"{place} holds answers of another model, or with other options; choose another folder.")

@@ -37,11 +37,11 @@ def read_settings(folder: Path) -> ReportSettings:
         return ReportSettings()
     try:
         settings = ReportSettings.model_validate(tomllib.loads(read_regular(path).decode()))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UnreadableFile(f"{path} cannot be read ({error}); mend it, or remove it.") from None
     except ValidationError as error:
         known = ", ".join(ReportSettings.model_fields)
         raise UnreadableFile(f"{path} is not as expected: {reason(error)}; it may have {known}.") from None
+    except (OSError, ValueError, RecursionError) as error:  # ValueError: no text, no TOML, a number of 5,000 digits
+        raise UnreadableFile(f"{path} cannot be read ({error}); mend it, or remove it.") from None
     for words, address in settings.links.items():
         if not address.startswith(("https://", "http://")):
             raise UnreadableFile(f"{path} links {words!r} to {address!r}; an address begins with https:// or http://.")
