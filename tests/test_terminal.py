@@ -68,3 +68,9 @@ def test_a_file_gets_the_very_characters_and_a_screen_does_not(capsys, monkeypat
     write_out(f"{HOSTILE}\tand\n")
     assert capsys.readouterr().out == f"{SHOWN}\tand\n"
     assert visible("ñandú “é” 动物") == "ñandú “é” 动物"
+
+
+def test_a_name_with_ends_of_lines_stays_in_its_line(capsys):
+    with shown_on_screen():
+        say("Class two\nlines\there\u2028and there has no pictures.")
+    assert capsys.readouterr().err == "Class two\\nlines\\there\\u2028and there has no pictures.\n"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("firstsight")
 # Characters that move the cursor, clear the screen or turn the text round: all but the end of a line and the tab.
-_CONTROLS = [*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_CONTROLS = [*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A)]
 _VISIBLE = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _CONTROLS}
 
 
@@ -24,6 +24,15 @@ def visible(text: str) -> str:
     red \\x1b[31mherring
     """
     return text.translate(_VISIBLE)
+
+
+def in_one_line(name: str) -> str:
+    """A name as it may stand in a line of others: its ends of lines and tabs are shown as well.
+
+    >>> print(in_one_line("two" + chr(10) + "lines"))
+    two\\nlines
+    """
+    return visible(name).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def screen(**options: Any) -> rich.console.Console:
@@ -72,7 +81,7 @@ def set_volume(quiet: bool, verbose: bool) -> None:
 
 def say(message: str) -> None:
     """One line for a person, apart from a command's output."""
-    logger.info("%s", message)
+    logger.info("%s", in_one_line(message))
 
 
 def counted(number: int, noun: str) -> str:

@@ -330,3 +330,16 @@ def test_a_minute_without_a_finished_cell_is_not_silent(cli, npz, tmp_path, monk
     monkeypatch.setattr("firstsight.cli.benchmark_table.say", said.append)
     assert cli("benchmark", npz, "--methods", "eszsl", "--processes", 1, "--out", tmp_path).code == 0
     assert any("[0/2]" in line and "under way: small eszsl" in line for line in said)
+
+
+def test_a_data_set_whose_name_has_two_lines_has_one_line_everywhere(cli, small, tmp_path, in_process):
+    data = write_npz(replace(small, name="two\nlines\x1b[31m"), tmp_path / "data.npz")
+    for words in (
+        ("benchmark", data, "--methods", "eszsl", "--out", tmp_path / "out"),
+        ("evaluate", data, "--method", "eszsl"),
+        ("data", "check", data),
+    ):
+        done = cli(*words)
+        assert done.code == 0
+        assert "two\\nlines\\x1b[31m" in done.out
+        assert not [line for line in done.out.splitlines() if line.startswith("lines") or "\x1b[31m" in line]

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from firstsight.data import write_npz
-from firstsight.errors import BadInput
+from firstsight.errors import BadInput, StaleCheckpoint
 from firstsight.evaluation import fit_on
 from firstsight.methods import ESZSL, DeepEmbedding, TransductiveDeepEmbedding
 from firstsight.models import load
-from firstsight.recognition import fit
+from firstsight.recognition import fit, fitting
 
 
 @pytest.mark.parametrize("method", ["eszsl", ESZSL, ESZSL()], ids=["word", "class", "estimator"])
@@ -60,3 +60,22 @@ def test_a_place_that_is_taken_is_told_before_the_fit(small, tmp_path, monkeypat
     monkeypatch.setattr(ESZSL, "fit", lambda *_: pytest.fail("fitted"))
     with pytest.raises(BadInput, match="is not a model folder"):
         fit("eszsl", small, out=tmp_path / "thesis")
+
+
+def test_a_refused_fit_leaves_nothing_and_another_fits_state_stays(small, quick, tmp_path, monkeypatch):
+    monkeypatch.setenv("FIRSTSIGHT_CHECKPOINT_SECONDS", "0")
+
+    def refuse(*_, **__):
+        assert (tmp_path / "model.checkpoint").exists()
+        raise BadInput("The scores are not finite.")
+
+    monkeypatch.setattr(fitting, "forget_place", refuse)  # after the fit, with its state still there
+    with pytest.raises(BadInput, match="not finite"):
+        fit("deep-embedding", small, parameters=quick["deep-embedding"], out=tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "model.checkpoint").write_bytes(b"of another fit")
+    with pytest.raises(StaleCheckpoint):
+        fit("deep-embedding", small, parameters=quick["deep-embedding"], out=tmp_path / "model")
+    with pytest.raises(BadInput, match="nosuch"):
+        fit("deep-embedding", tmp_path / "nosuch", out=tmp_path / "model")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.checkpoint"]

@@ -18,7 +18,7 @@ from firstsight.execution.plan import Job, in_words
 from firstsight.execution.runner import Event
 from firstsight.execution.session import Session
 from firstsight.records.record_schema import Key, Record, key_of
-from firstsight.terminal import say, screen
+from firstsight.terminal import in_one_line, say, screen
 
 EVERY = 60.0  # seconds between two signs of life where nobody watches
 
@@ -59,8 +59,8 @@ class Display:
             self.console.print(self._table(name), soft_wrap=False)
         for record in self.records.values():
             if record.status == "failed":
-                self.console.print(f"failed: {record.dataset} {record.method} {record.setting} "
-                                   f"seed {record.seed}: {record.error}")  # fmt: skip
+                what = f"failed: {record.dataset} {record.method} {record.setting} seed {record.seed}: {record.error}"
+                self.console.print(in_one_line(what))
         self.console.print(f"{len(self.records) - self.failures} of {self.total} cells are done; records: {self.out}")
 
     def show(self, event: Event) -> None:
@@ -83,13 +83,13 @@ class Display:
         now = time.monotonic()
         busy = {job.dataset for job, _ in self._running}
         tables = [self._table(name) for name in self.plans if name in busy]
-        under_way = [f"  {job.dataset} {job.name}: {now - began:.0f} s" for job, began in self._running]
+        under_way = [f"  {in_one_line(job.dataset)} {job.name}: {now - began:.0f} s" for job, began in self._running]
         done = f"{len(self.records)} of {self.total} cells, {self.failures} failed, {now - self._began:.0f} s"
         return Group(*tables, Text("\n".join([done, *under_way])))
 
     def _table(self, dataset: str) -> Table:
         table = Table(box=None, pad_edge=False, header_style="bold")
-        table.add_column(dataset)
+        table.add_column(in_one_line(dataset))
         for title in (*TITLES.values(), "seeds", "seconds"):
             table.add_column(title, justify="right")
         rows: dict[str, list[Record]] = {}

@@ -27,11 +27,11 @@ def check(path: Data, features: Features = None) -> None:
     from rich.markup import escape
 
     from firstsight.data import audit
-    from firstsight.terminal import screen
+    from firstsight.terminal import in_one_line, screen
 
     report = audit(path, features)
     console = screen(markup=True)
-    console.print(f"[bold]{escape(report.name)}[/]")
+    console.print(f"[bold]{escape(in_one_line(report.name))}[/]")
     width = max(map(len, report.sizes))
     for what, number in report.sizes.items():
         console.print(f"  {escape(what):{width}}  {number:,}")

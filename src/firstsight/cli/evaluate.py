@@ -68,10 +68,12 @@ def _record(result: Result, dataset: ZeroShotDataset, seed: int) -> dict[str, An
 
 def _show(record: dict[str, Any], method: str) -> None:
     from firstsight.evaluation import TITLES
-    from firstsight.terminal import screen
+    from firstsight.terminal import in_one_line, screen
 
     figures = "  ".join(f"{title} {record[name]:.1f}" for name, title in TITLES.items() if record[name] is not None)
     console = screen()
-    console.print(f"{record['dataset']}  {method}  seed {record['seed']}  {figures}  ({record['seconds']:.0f} s)")
+    console.print(
+        f"{in_one_line(record['dataset'])}  {method}  seed {record['seed']}  {figures}  ({record['seconds']:.0f} s)"
+    )
     if record["extra_supervision"]:
         console.print(f"extra supervision: {record['extra_supervision']}")

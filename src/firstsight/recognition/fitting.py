@@ -11,6 +11,7 @@ from typing import Any
 
 from firstsight.calibration import calibrate
 from firstsight.data import ZeroShotDataset, load_dataset
+from firstsight.errors import BadInput, StaleCheckpoint
 from firstsight.evaluation import fit_on
 from firstsight.methods import Method, ZeroShotClassifier, make_estimator
 from firstsight.models import Provenance, check_place
@@ -90,15 +91,36 @@ def seed_for(method: Method | None, random_state: int | None) -> int | None:
 
 @contextmanager
 def checkpointed(out: str | Path | None, checkpoint: str | Path | None) -> Iterator[str | None]:
-    """Where a fit keeps its state: as told, or beside `out`, which is looked at first; gone once all went well."""
+    """Where a fit keeps its state: as told, or beside `out`, which is looked at first; gone once all went well.
+
+    A fit that is refused would be refused again, so its state goes as well; that of another fit stays.
+    """
     if out is not None:
         place = check_place(out)
         checkpoint = checkpoint or place.with_name(place.name + ".checkpoint")
-    yield None if checkpoint is None else str(checkpoint)
-    if checkpoint is not None:
-        path = Path(checkpoint)
-        for left in [path, *path.parent.glob(f"{escape(path.name)}.fold*")]:
-            left.unlink(missing_ok=True)
+    if checkpoint is None:
+        yield None
+        return
+    before = _states(Path(checkpoint))
+    try:
+        yield str(checkpoint)
+    except StaleCheckpoint:
+        raise
+    except BadInput:
+        for path, state in _states(Path(checkpoint)).items():
+            if before.get(path) != state:
+                path.unlink(missing_ok=True)
+        raise
+    for path in _states(Path(checkpoint)):
+        path.unlink(missing_ok=True)
+
+
+def _states(checkpoint: Path) -> dict[Path, tuple[int, int]]:
+    """The files of a fit's state, with what changes when one is written anew."""
+    there = [
+        path for path in [checkpoint, *checkpoint.parent.glob(f"{escape(checkpoint.name)}.fold*")] if path.exists()
+    ]
+    return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in there}
 
 
 def forget_place(estimator: ZeroShotClassifier) -> None:

@@ -19,7 +19,7 @@ from firstsight.execution.session import records_folder
 from firstsight.files import write_atomically
 from firstsight.methods import ZeroShotClassifier, judge
 from firstsight.records import Record
-from firstsight.terminal import say
+from firstsight.terminal import in_one_line, say
 from firstsight.tuning.candidates import (
     FIGURE,
     RULE,
@@ -328,7 +328,7 @@ def fit_in_a_line(records: list[Record]) -> str:
     else:
         figures = ((FIGURE[r.setting], r) for r in records)
         shown = "  ".join(f"{TITLES[name]} {getattr(r, name):.2f}" for name, r in figures)
-    return f"{first.dataset}, {in_words(first.variant)}: {shown}  ({first.seconds or 0.0:.1f} s)"
+    return in_one_line(f"{first.dataset}, {in_words(first.variant)}: {shown}  ({first.seconds or 0.0:.1f} s)")
 
 
 def _has_steps(entry: Entry) -> bool:
