@@ -18,7 +18,7 @@ def quick(method):
     """An estimator that learns a few rows in a moment."""
     estimator = method(**method.quick)
     known = estimator.get_params()
-    wanted = {"random_state": 0, "epochs": min(known.get("epochs", 0), ENOUGH), "search": True}
+    wanted = {"random_state": 0, "epochs": min(known.get("epochs", 0), ENOUGH)}
     return estimator.set_params(**{name: value for name, value in wanted.items() if name in known})
 
 

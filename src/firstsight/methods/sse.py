@@ -93,7 +93,7 @@ class SSE(ZeroShotClassifier):
     space = "latent"
     reference = "Zhang and Saligrama, Zero-Shot Learning via Semantic Similarity Embedding, ICCV 2015"
     grid: ClassVar[dict[str, list[Any]]] = {"mixture_penalty": [1.0, 3.0, 10.0], "learning_rate": [3e-4, 1e-3]}
-    quick: ClassVar[dict[str, Any]] = {"mixture_penalty": 3.0, "learning_rate": 5e-2, "epochs": 100}
+    quick: ClassVar[dict[str, Any]] = {"mixture_penalty": 3.0, "learning_rate": 0.1, "epochs": 40}
 
     _dtypes = (np.float32,)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

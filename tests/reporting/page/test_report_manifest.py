@@ -126,8 +126,8 @@ def test_a_file_that_cannot_be_removed_is_one_sentence(tmp_path, monkeypatch):
 
 def test_sections_that_have_vanished_leave_no_files_and_links_lead_somewhere(synthetic, tmp_path):
     lost = synthetic.full_record("glyphs", "rn", "gzsl", 0, status="failed", error="No.")
-    first = synthetic.write(tmp_path / "first", [synthetic.full_record("CUB", "rn", "zsl", 0), lost])
-    then = synthetic.write(tmp_path / "then", [synthetic.full_record("CUB", "rn", "zsl", 0)])
+    first = synthetic.write(tmp_path / "first", [synthetic.record("CUB", "rn"), lost])
+    then = synthetic.write(tmp_path / "then", [synthetic.record("CUB", "rn")])
     write_report(first, tmp_path / "out")
     assert (tmp_path / "out" / "tables" / "failures.csv").exists()
     write_report(then, tmp_path / "out")
@@ -139,7 +139,7 @@ def test_sections_that_have_vanished_leave_no_files_and_links_lead_somewhere(syn
 
 
 def test_the_page_is_written_after_what_it_links_to_and_before_anything_is_removed(synthetic, tmp_path, monkeypatch):
-    record = synthetic.full_record("CUB", "rn", "zsl", 0)
+    record = synthetic.record("CUB", "rn")
     failed = {**record, "seed": 1, "status": "failed"}
     write_report(synthetic.write(tmp_path / "first", [record, failed]), tmp_path / "out")
     order = []

@@ -11,6 +11,9 @@ from firstsight.errors import BadInput, CannotWrite, UnreadableFile
 from firstsight.reporting import report as write_report
 from firstsight.reporting.page.page_sections import headlines
 
+# One process makes the whole report for all that look at it (`--dist loadgroup`).
+pytestmark = pytest.mark.xdist_group("report page")
+
 VOID = {"meta", "img", "br", "hr", "link", "input"}
 
 
@@ -130,7 +133,7 @@ def test_who_shares_the_lead_is_in_the_headline(read, synthetic, figures, said):
 
 
 def test_the_same_records_make_the_same_files(synthetic, tmp_path):
-    records = [synthetic.full_record("glyphs", m, s, 0) for m in ("dap", "rn") for s in ("zsl", "gzsl")]
+    records = [synthetic.full_record("ANIMALS42", m, s, 0) for m in ("dap", "rn") for s in ("zsl", "gzsl")]
     place = synthetic.write(tmp_path / "records", records)
     for name in ("one", "other"):
         write_report(place, tmp_path / name)
@@ -179,7 +182,7 @@ def test_names_from_records_are_text_and_nothing_else(synthetic, tmp_path):
 
 def test_two_data_sets_whose_files_would_have_one_name_keep_both(synthetic, tmp_path):
     for number, name in enumerate(("my set", "my/set")):
-        synthetic.write(tmp_path / "records", [{**synthetic.full_record("glyphs", "rn", "zsl", 0), "dataset": name}])
+        synthetic.write(tmp_path / "records", [{**synthetic.full_record("ANIMALS42", "rn", "zsl", 0), "dataset": name}])
         (tmp_path / "records" / "my_set.jsonl").rename(tmp_path / "records" / f"{number}.jsonl")
     write_report(tmp_path / "records", tmp_path / "out")
     names = {path.name for path in (tmp_path / "out" / "figures").iterdir()}
