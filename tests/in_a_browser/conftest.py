@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -71,31 +72,43 @@ def open_page(browser, complaints) -> Iterator:
         context.close()
 
 
-@pytest.fixture(scope="session")
-def site(browser, tmp_path_factory) -> Iterator[str]:
-    """The address of `firstsight serve --demo`, started as a person starts it, in a cache of its own."""
+@contextmanager
+def _served(told: Path, *words: object, **environment: str) -> Iterator[str]:
+    """The address of `firstsight serve …`, started as a person starts it; what it says goes to the file."""
     pytest.importorskip("uvicorn", reason="the server needs the extra `serve`")
+    paths = os.pathsep.join([str(Path(firstsight.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    code = "from firstsight.cli.main import main; main()"
+    with told.open("w") as file:
+        server = subprocess.Popen(
+            [sys.executable, "-c", code, "serve", *map(str, words), "--port", "0", "--rate", "0"],
+            env={**os.environ, **environment, "PYTHONPATH": paths},
+            stdout=subprocess.PIPE,
+            stderr=file,
+            text=True,
+        )
+        try:
+            line = server.stdout.readline()
+            assert line.startswith("firstsight is at http://127.0.0.1:"), told.read_text()
+            yield line.split()[-1]
+        finally:
+            server.terminate()
+            assert server.wait(timeout=60) in (0, -15)  # it answers what it has accepted, then ends as it was told
+
+
+@pytest.fixture(scope="session")
+def served():
+    """`with served(told, "model", …) as address`."""
+    return _served
+
+
+@pytest.fixture(scope="session")
+def site(browser, served, tmp_path_factory) -> Iterator[str]:
+    """The address of `firstsight serve --demo`, in a cache of its own."""
     cache = tmp_path_factory.mktemp("cache")
     for drawn in cache_folder().glob("glyphs-*.npz"):  # the letters need not be drawn again
         shutil.copy(drawn, cache)
-    paths = os.pathsep.join([str(Path(firstsight.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    told = (cache / "told").open("w")
-    code = "from firstsight.cli.main import main; main()"
-    server = subprocess.Popen(
-        [sys.executable, "-c", code, "serve", "--demo", "--port", "0", "--rate", "0", "--keep", str(cache / "kept")],
-        env={**os.environ, "FIRSTSIGHT_CACHE": str(cache), "PYTHONPATH": paths},
-        stdout=subprocess.PIPE,
-        stderr=told,
-        text=True,
-    )
-    try:
-        line = server.stdout.readline()
-        assert line.startswith("firstsight is at http://127.0.0.1:"), (cache / "told").read_text()
-        yield line.split()[-1]
-    finally:
-        server.terminate()
-        assert server.wait(timeout=60) in (0, -15)  # it answers what it has accepted, then ends as it was told
-        told.close()
+    with served(cache / "told", "--demo", "--keep", cache / "kept", FIRSTSIGHT_CACHE=str(cache)) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import json
@@ -9,6 +10,8 @@ import re
 
 import pytest
 from PIL import Image, ImageDraw
+
+from firstsight.serving.wire_schema import NewClass
 
 # What a tab shows once it is there.
 READY = {
@@ -47,6 +50,40 @@ def test_a_picture_gets_ranked_classes_with_confidence_and_reasons(open_page, si
     assert re.match(r"(less of )?(base|mark) ", _text(page, ".why-name"))
     page.get_by_role("button", name="Keep").click()
     page.locator("#notices", has_text="Kept as").wait_for()
+    assert complaints == []
+
+
+TWO_FILES = """(content) => {
+    const bytes = Uint8Array.from(atob(content), (sign) => sign.charCodeAt(0));
+    const held = new DataTransfer();
+    for (const name of ["one.png", "two.png"]) held.items.add(new File([bytes], name, { type: "image/png" }));
+    return held;
+}"""
+
+
+def test_pictures_are_dropped_anywhere_and_pasted(open_page, site, complaints):
+    page = _open(open_page, site)
+    content = base64.b64encode(page.request.get(f"{site}api/samples/0.png").body()).decode()
+    files = page.evaluate_handle(TWO_FILES, content)
+    page.dispatch_event("footer", "dragover", {"dataTransfer": files})
+    assert page.locator(".drop.over").count() == 1
+    page.dispatch_event("footer", "drop", {"dataTransfer": files})
+    page.locator(".answer").nth(1).wait_for()
+    assert page.locator(".drop.over").count() == 0
+    assert [one.inner_text() for one in page.locator(".answer-file").all()] == ["one.png", "two.png"]
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.evaluate(
+        """async (content) => {
+            const bytes = Uint8Array.from(atob(content), (sign) => sign.charCodeAt(0));
+            const picture = new Blob([bytes], { type: "image/png" });
+            await navigator.clipboard.write([new ClipboardItem({ "image/png": picture })]);
+        }""",
+        content,
+    )
+    with page.expect_response("**/api/predict") as answer:
+        page.keyboard.press("Control+V")
+    assert len(answer.value.json()["answers"]) == 1
+    page.locator(".single .answer").wait_for()
     assert complaints == []
 
 
@@ -156,6 +193,32 @@ def test_what_goes_wrong_is_one_sentence_for_a_person(open_page, site, tmp_path)
     assert existing in _text(page, "#alerts .message p")
 
 
+def test_a_sentence_is_sent_as_the_server_takes_it(open_page, site, complaints):
+    """The server is not one of sentences; the slow test beside has one."""
+    page, sent = open_page("about:blank"), []
+
+    def model(route):
+        facts = route.fetch().json()
+        route.fulfill(json={**facts, "attributes": [], "can": {**facts["can"], "sentence": True}})
+
+    def teach(route):
+        sent.append(NewClass.model_validate_json(route.request.post_data))
+        done = [{"class": sent[-1].name, "seen": False, "what": "added"}]
+        undo = {"remove": [sent[-1].name], "restore": []}
+        route.fulfill(status=201, json={"revision": "x", "classes": 168, "done": done, "undo": undo, "durable": True})
+
+    page.route("**/api/model", model)
+    page.route("**/api/classes", lambda route: teach(route) if route.request.method == "POST" else route.continue_())
+    page.goto(f"{site}#teach")
+    page.locator("#class-name").fill("okapi")
+    assert page.locator("#like").count() == 0
+    page.get_by_label("A sentence that describes it").fill("A shy animal with striped legs.")
+    page.get_by_role("button", name="Teach it").click()
+    page.locator("#notices", has_text="okapi is known now. 168 classes in all.").wait_for()
+    assert [(one.name, one.text, one.attributes) for one in sent] == [("okapi", "A shy animal with striped legs.", {})]
+    assert complaints == []
+
+
 def test_a_hostile_name_is_text(open_page, site, complaints):
     name = '<img src=x onerror=alert(1)>"&amp;</li>'
     page = _open(open_page, site, "teach")
@@ -218,6 +281,35 @@ def test_pointing_at_the_map_shows_the_picture_and_its_class(open_page, site, co
     assert complaints == []
 
 
+def test_the_map_is_moved_by_keys_and_by_two_fingers(open_page, site, complaints):
+    page = _open(open_page, site, "map", has_touch=True)
+    canvas = page.locator("canvas.scatter").first
+    view = lambda: canvas.evaluate("({ plot }) => [plot.zoom, ...plot.middle]")  # noqa: E731
+    zoom, x, y = view()
+    canvas.press("+")
+    assert view() == [pytest.approx(1.3 * zoom), x, y]
+    canvas.press("ArrowRight")
+    canvas.press("ArrowUp")
+    assert view()[1] > x
+    assert view()[2] > y
+    canvas.press("0")
+    assert view() == [zoom, x, y]
+    box = canvas.bounding_box()
+    middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    session = page.context.new_cdp_session(page)
+
+    def touch(kind: str, *apart: int) -> None:
+        points = [{"x": middle[0] + side * apart[0], "y": middle[1], "id": side} for side in (-1, 1)] if apart else []
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", 40)
+    for apart in (60, 80, 100):
+        touch("touchMove", apart)
+    touch("touchEnd")
+    assert view()[0] == pytest.approx(2.5 * zoom, rel=0.1)  # from 80 to 200 pixels apart
+    assert complaints == []
+
+
 def test_the_figures_follow_the_slider_and_the_classes_their_heads(open_page, site, complaints):
     page = _open(open_page, site, "measure")
     assert page.locator(".tiles b").count() >= 4
@@ -234,10 +326,12 @@ def test_the_figures_follow_the_slider_and_the_classes_their_heads(open_page, si
     assert complaints == []
 
 
-@pytest.mark.parametrize("tab", READY)
-def test_nothing_is_cut_on_a_phone(open_page, site, cut, tab):
-    page = _open(open_page, site, tab, width=390)
-    assert cut(page) == []
+def test_nothing_is_cut_on_a_phone(open_page, site, cut):
+    page = _open(open_page, site, width=390)
+    for tab, shown in READY.items():
+        page.get_by_role("tab", name=tab.capitalize()).click()
+        page.wait_for_selector(shown)
+        assert cut(page) == [], tab
 
 
 def test_tabs_are_walked_by_keyboard(open_page, site):

@@ -113,9 +113,12 @@ export class AnswerGrid {
     this.choice = { class: "", kind: "", least: 0, order: "given" };
     this.bar = el("div", { class: "grid-bar", role: "group", "aria-label": "Sort, filter and save" });
     this.count = el("p", { class: "grid-count", role: "status" });
+    this.files = el("div", { class: "grid-files" },
+      el("button", { type: "button", onclick: () => saveFile("answers.csv", "text/csv", asCsv(this.chosen())) }, "Save CSV"),
+      el("button", { type: "button", onclick: () => saveFile("answers.json", "application/json", asJson(this.chosen())) }, "Save JSON"));
     this.cards = el("div", { class: "answers" });
     this.more = el("button", { type: "button", class: "more", onclick: () => this.showMore() });
-    root.replaceChildren(this.bar, this.count, this.cards, this.more);
+    root.replaceChildren(this.bar, this.line = el("div", { class: "grid-line" }, this.count, this.files), this.cards, this.more);
     this.set([]);
   }
 
@@ -125,7 +128,7 @@ export class AnswerGrid {
     const counts = new Map();
     for (const entry of entries) if (!entry.error) counts.set(entry.class, (counts.get(entry.class) ?? 0) + 1);
     if (!counts.has(this.choice.class)) this.choice.class = "";
-    this.bar.hidden = entries.length < 2;
+    this.bar.hidden = this.line.hidden = entries.length < 2;
     this.bar.replaceChildren(...this.controls(counts));
     this.show();
   }
@@ -145,9 +148,6 @@ export class AnswerGrid {
             oninput: (event) => { this.choice.least = Number(event.target.value); least.textContent = percent(this.choice.least); this.show(); },
           }))
         : null,
-      el("div", { class: "control buttons" },
-        el("button", { type: "button", onclick: () => saveFile("answers.csv", "text/csv", asCsv(this.chosen())) }, "Save CSV"),
-        el("button", { type: "button", onclick: () => saveFile("answers.json", "application/json", asJson(this.chosen())) }, "Save JSON")),
     ].filter(Boolean);
   }
 

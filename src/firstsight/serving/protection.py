@@ -26,11 +26,14 @@ CHANGES = ("/api/classes", "/api/confirm")
 REPORT = "/report/"
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
-    "font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "font-src 'self'; manifest-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
 )
-# The report is one self-contained page, whose drawings carry their own styles.
-REPORT_POLICY = PAGE_POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'").replace(
-    "font-src 'self'", "font-src 'self' data:"
+# The report is one self-contained page, whose drawings carry their own styles, and which our page shows in a frame.
+REPORT_POLICY = (
+    PAGE_POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
+    .replace("font-src 'self'", "font-src 'self' data:")
+    .replace("frame-ancestors 'none'", "frame-ancestors 'self'")
 )
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -41,8 +44,11 @@ HEADERS = {
     "Permissions-Policy": "geolocation=(), microphone=()",
 }
 _PAGE_HEADERS, _REPORT_HEADERS = (
-    [(name.lower().encode(), value.encode()) for name, value in {**HEADERS, "Content-Security-Policy": policy}.items()]
-    for policy in (PAGE_POLICY, REPORT_POLICY)
+    [(name.lower().encode(), value.encode()) for name, value in (HEADERS | own).items()]
+    for own in (
+        {"Content-Security-Policy": PAGE_POLICY},
+        {"Content-Security-Policy": REPORT_POLICY, "X-Frame-Options": "SAMEORIGIN"},
+    )
 )
 
 

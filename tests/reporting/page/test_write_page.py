@@ -14,7 +14,7 @@ from firstsight.reporting.page.page_sections import headlines
 # One process makes the whole report for all that look at it (`--dist loadgroup`).
 pytestmark = pytest.mark.xdist_group("report page")
 
-VOID = {"meta", "img", "br", "hr", "link", "input"}
+VOID = {"wbr", "meta", "img", "br", "hr", "link", "input"}
 
 
 class Page(HTMLParser):

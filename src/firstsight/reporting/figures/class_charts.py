@@ -37,10 +37,10 @@ def class_chart(results: Results, dataset: str) -> Picture | None:
 
 
 def _drawn_classes(values: np.ndarray, classes: list[str], methods: list[str], among: str, width: float) -> Figure:
-    wide = width > 6
+    wide, width = width > 6, min(width, max(2.8 + 0.38 * len(methods), 5.0))
     labels = [short(method, 34 if wide else 18) for method in methods]
     height = 1.0 + 0.2 * len(classes) + 0.06 * max(map(len, labels))
-    figure = Figure(figsize=(min(width, max(2.8 + 0.38 * len(methods), 5.0)), height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
     axis = figure.subplots()
     axis.set_facecolor(GRID)  # no value
     image = axis.imshow(np.ma.masked_invalid(values), cmap="cividis", vmin=0, vmax=100, aspect="auto")
@@ -56,7 +56,7 @@ def _drawn_classes(values: np.ndarray, classes: list[str], methods: list[str], a
     axis.grid(which="minor", axis="x", color=PAPER, linewidth=1.2)
     axis.tick_params(which="minor", length=0)
     bar = figure.colorbar(image, ax=axis, location="top", shrink=0.7 if wide else 1.0, aspect=40, pad=0.01)
-    bar.set_label(f"% of the class's rows named rightly{' ' if wide else chr(10)}{among}")
+    bar.set_label(f"% of the class's rows named rightly{' ' if width > 6 else chr(10)}{among}")
     return figure
 
 

@@ -12,6 +12,7 @@ from firstsight.reporting.figures.figure_style import GRID, LINES, Picture, pane
 from firstsight.reporting.recorded_results import TITLES, Results
 
 _SHOWN = ("t1", "h")  # the figure that each setting is judged by
+_LEAST = 1.9  # inches of a panel
 MOST_METHODS = 30  # in one panel; more cannot be read
 
 
@@ -49,18 +50,26 @@ def _mean(figures: Mapping[str, Mapping[str, Mapping[str, float]]], method: str,
 
 
 def _drawn(results: Results, figures: dict[str, dict[str, dict[str, float]]], order: list[str], width: float) -> Figure:
-    figure, axes = panels(width, len(figures), 1.0 + 0.19 * len(order), least=2.4)
-    for axis, (dataset, own) in zip(axes, figures.items(), strict=True):
-        for place, method in enumerate(order):
+    beside = width >= 2 * _LEAST
+    # Side by side, panels share the names at the left; one below the other, each has those that it knows.
+    lines = [order if beside else [m for m in order if m in own] for own in figures.values()]
+    if beside:
+        figure, axes = panels(width, len(figures), 1.0 + 0.19 * len(order), least=_LEAST)
+    else:
+        heights = [1.0 + 0.19 * len(own) for own in lines]
+        figure = Figure(figsize=(width, sum(heights)), layout="constrained")
+        axes = list(figure.subplots(len(lines), 1, squeeze=False, height_ratios=heights).flat)
+    for axis, (dataset, own), shown in zip(axes, figures.items(), lines, strict=True):
+        for place, method in enumerate(shown):
             values = own.get(method, {})
             axis.plot(list(values.values()), [place] * len(values), color=GRID, linewidth=2, zorder=1)
             for metric, value in values.items():
                 look = LINES[metric]
                 axis.plot(value, place, look["marker"], color=look["color"], markersize=4.5, zorder=2)
-        axis.set_yticks(range(len(order)), [short(results.label(m), 30) for m in order])
-        for label, method in zip(axis.get_yticklabels(), order, strict=False):  # of the first column alone
+        axis.set_yticks(range(len(shown)), [short(results.label(m), 30) for m in shown])
+        for label, method in zip(axis.get_yticklabels(), shown, strict=False):  # of the first column alone
             label.set_fontweight("bold" if method in results.settings.ours else "normal")
-        axis.set_ylim(len(order) - 0.4, -0.6)
+        axis.set_ylim(len(shown) - 0.4, -0.6)
         axis.set_xlim(left=0)
         axis.set_title(dataset)
         quiet(axis, xlabel="%")

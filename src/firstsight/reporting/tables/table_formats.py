@@ -139,7 +139,7 @@ def _html_head(columns: Sequence[Column]) -> Iterator[str]:
 
 
 def _html_cell(cell: Cell, column: Column) -> str:
-    text = escape(cell.text)
+    text = re.sub(r"(?<=[a-z][_.])(?=[A-Za-z])", "<wbr>", escape(cell.text))  # names of classes may break there
     if cell.mark == "best":
         text = f"<strong>{text}</strong>"
     elif cell.mark == "second":

@@ -29,7 +29,7 @@ class Measure {
 
   async open() {
     if (!this.app.model.can.measure) {
-      this.place.replaceChildren(this.expected(), el("p", { class: "hint" }, "There are no labelled samples to measure on; start the server with `--samples`."), await this.report());
+      this.place.replaceChildren(this.expected(), el("p", { class: "hint" }, "There are no labelled samples to measure on; start the server with `--samples`."), this.report());
       return;
     }
     if (this.revision === this.app.revision) return;
@@ -39,7 +39,7 @@ class Measure {
     const { samples, trade_off: curve } = this.data;
     this.place.replaceChildren(
       el("p", { class: "lead" }, `On ${counted(samples, "picture")} that training has not seen. All figures are means over classes.`),
-      this.tiles(this.data.figures), this.expected(), curve ? this.tradeOff(curve) : "", this.perClass(), await this.report());
+      this.tiles(this.data.figures), this.expected(), curve ? this.tradeOff(curve) : "", this.perClass(), this.report());
     if (curve) this.plot(curve);
   }
 
@@ -150,10 +150,40 @@ class Measure {
       el("tr", {}, el("th", { scope: "row" }, one.class), el("td", {}, chip(one.seen ? "seen" : "unseen")), el("td", { class: "number" }, one.rows), bar(one, one.accuracy), bar(one, one.among_own), el("td", {}, one.taken_for ?? "–"))));
   }
 
-  async report() {
+  // The benchmark ----------------------------------------------------------------------------------------------------
+
+  report() {
     if (!this.app.model.can.report) return "";
-    const { state, url } = await getJson("/api/report");
-    const words = { ready: "Every table and figure of the benchmark is on a page of its own. ", making: "The benchmark's page is being made; come back in a minute. " }[state];
-    return words ? el("p", { class: "lead" }, words, state === "ready" ? el("a", { href: url }, "Open the benchmark report") : "") : "";
+    const place = el("section", { class: "panel benchmark" }, el("h2", {}, "The benchmark"), el("p", { class: "hint", role: "status" }, "Asking for the report …"));
+    this.app.doing(() => this.followReport(place));
+    return place;
   }
+
+  // It is drawn when somebody asks for it first, which takes a while.
+  async followReport(place) {
+    const { state, url, error } = await getJson("/api/report");
+    const told = place.querySelector("p");
+    if (state === "making") {
+      told.textContent = "Tables and figures are being drawn, which takes a minute or two …";
+      setTimeout(() => { if (place.isConnected) this.app.doing(() => this.followReport(place)); }, 3000);
+    } else if (state === "failed") {
+      told.className = "answer-error";
+      told.textContent = error;
+    } else {
+      told.replaceChildren("Every table and figure of the records that the server was given; also ", el("a", { href: url }, "on a page of its own"), ".");
+      place.append(reportFrame(url));
+    }
+  }
+}
+
+// The report is a page with styles of its own, so it has a frame, as tall as what is in it.
+function reportFrame(url) {
+  const frame = el("iframe", { src: url, title: "The benchmark report", class: "report-frame", sandbox: "allow-same-origin allow-downloads allow-top-navigation-by-user-activation" });
+  frame.addEventListener("load", () => {
+    const inside = frame.contentDocument.documentElement;
+    const fit = () => { frame.style.height = `${frame.contentDocument.body.scrollHeight + 8}px`; };
+    new ResizeObserver(fit).observe(inside);
+    fit();
+  });
+  return frame;
 }

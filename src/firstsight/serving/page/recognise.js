@@ -1,5 +1,5 @@
 // Pictures in; ranked classes, confidence and reasons out.
-import { AnswerGrid } from "./parts/answer_cards.js";
+import { AnswerGrid, chip } from "./parts/answer_cards.js";
 import { counted, el } from "./parts/elements.js";
 import { drawingPad } from "./drawing.js";
 import { getBlob, getJson, patiently, postForm } from "./server.js";
@@ -25,7 +25,7 @@ class Recognise {
         el("div", { class: "main" }, this.progress, this.results)),
     );
     this.grid = new AnswerGrid(this.results, { extra: (entry) => this.extras(entry) });
-    this.empty = el("p", { class: "empty" }, can.draw ? "Draw a letter, drop a picture, or take a sample." : "Drop a picture, paste one, or choose some.");
+    this.empty = nothingYet(can.draw ? "Draw a letter, drop a picture, or take a sample." : "Drop a picture, paste one, or choose some.", app.model.calibrated);
     this.results.prepend(this.empty);
     if (can.pictures) this.listen();
   }
@@ -192,6 +192,13 @@ class Recognise {
     }) }, "Keep");
     return el("div", { class: "keep" }, el("span", {}, "It is"), select, button);
   }
+}
+
+// Before the first answer: what to do, and what the words on a card will mean.
+function nothingYet(words, calibrated) {
+  const kinds = [["seen", "Training had pictures of the class."], ["unseen", "The model knows the class by its description only."], ["none", "It looks like nothing that the model has seen."]];
+  return el("div", { class: "empty" }, el("p", {}, words),
+    el("dl", {}, kinds.slice(0, calibrated ? 3 : 2).map(([kind, meaning]) => [el("dt", {}, chip(kind)), el("dd", {}, meaning)])));
 }
 
 function* batches(pictures, limits) {

@@ -165,19 +165,19 @@ export class Scatter {
 
   square(pen, one, name) {
     const [x, y] = this.onScreen(one.at[this.space.name]);
-    const own = one.class === name, size = own || one.taught ? 13 : 7 * this.size;
+    const own = one.class === name, size = own || one.taught ? 13 : Math.max(6, 8 * this.size);
     pen.globalAlpha = own || one.taught || !name ? 1 : 0.3;
     pen.fillStyle = this.colourOf(one, "class");
     pen.beginPath();
     pen.rect(x - size / 2, y - size / 2, size, size);
     pen.fill();
-    this.outline(pen, own || one.taught ? 2 : 1);
+    this.outline(pen, own || one.taught ? 2 : 1, own || one.taught ? "ink" : "card"); // a pale rim keeps neighbours apart
     if (own || one.taught || this.zoom > 3) this.word(pen, String(one.class), x + size / 2 + 4, y);
   }
 
-  outline(pen, width) {
+  outline(pen, width, colour = "ink") {
     pen.lineWidth = width;
-    pen.strokeStyle = this.colours.ink;
+    pen.strokeStyle = this.colours[colour];
     pen.stroke();
   }
 

@@ -137,7 +137,7 @@ class Teach {
   teach() {
     return this.app.doing(async () => {
       const text = this.text?.value.trim() || null;
-      const attributes = text ? null : Object.fromEntries(this.values);
+      const attributes = text ? {} : Object.fromEntries(this.values);
       const done = await postJson("/api/classes", { name: this.name.value.trim(), attributes, text, replace: this.replace.checked });
       await this.changed(done, `${this.name.value.trim()} is known now.`);
       this.form.reset();
