@@ -12,7 +12,8 @@ import torch
 from sklearn.utils._param_validation import Interval
 
 from firstsight.contract import CHECKS, ContractViolation, Trial, check_method
-from firstsight.methods.base import TransductiveClassifier, ZeroShotClassifier
+from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods.parts.transductive_classifier import TransductiveClassifier
 
 
 class Honest(ZeroShotClassifier):

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from sklearn.base import clone
 
 from firstsight.errors import BadInput, FirstsightWarning, UnknownName
-from firstsight.methods.base import TransductiveClassifier, ZeroShotClassifier
+from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods.parts.transductive_classifier import TransductiveClassifier
 
 Method = str | type[ZeroShotClassifier] | ZeroShotClassifier
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -36,20 +36,8 @@ from firstsight.methods.parts.class_input import (
     require_finite,
 )
 from firstsight.methods.parts.scaling import Scaling, fit_scaling, scale
+from firstsight.methods.parts.scikit_learn_types import ScikitLearnClassifier
 from firstsight.observing import observers
-
-if TYPE_CHECKING:
-    # scikit-learn has no types; as subclasses of something unknown, our classes would have every attribute there is.
-    class BaseEstimator:
-        def __init__(self, **parameters: Any) -> None: ...
-        def get_params(self, deep: bool = True) -> dict[str, Any]: ...
-        def set_params(self, **parameters: Any) -> Self: ...
-        @classmethod
-        def _get_param_names(cls) -> list[str]: ...
-
-    class ClassifierMixin: ...
-else:
-    from sklearn.base import BaseEstimator, ClassifierMixin
 
 # Scores are made for blocks of rows; this bounds what one block and its candidates may take.
 BLOCK_BYTES = 64 * 2**20
@@ -61,29 +49,7 @@ Setting = Literal["zsl", "gzsl"]
 ScoreBlock = tuple[slice, slice, np.ndarray]  # of rows, of candidates, and the scores
 
 
-if TYPE_CHECKING:
-
-    class _ScikitLearn:
-        """What methods have from scikit-learn, which has no types of its own: so that mypy finds a misspelt name."""
-
-        def __init__(self, **parameters: Any) -> None: ...
-        def get_params(self, deep: bool = True) -> dict[str, Any]: ...
-        def set_params(self, **parameters: Any) -> Self: ...
-        @classmethod
-        def _get_param_names(cls) -> list[str]: ...
-        def set_fit_request(self, *, descriptions: bool | str | None = ...) -> Self: ...
-        def set_predict_request(self, *, classes: bool | str | None = ...) -> Self: ...
-        def set_decision_function_request(self, *, classes: bool | str | None = ...) -> Self: ...
-        def set_score_request(
-            self, *, classes: bool | str | None = ..., sample_weight: bool | str | None = ...
-        ) -> Self: ...
-else:
-
-    class _ScikitLearn(ClassifierMixin, BaseEstimator):
-        pass
-
-
-class ZeroShotClassifier(_ScikitLearn):
+class ZeroShotClassifier(ScikitLearnClassifier):
     """Base of all methods: a scikit-learn classifier that also knows classes without training rows.
 
     Subclasses describe themselves with the class variables below and write
@@ -513,75 +479,6 @@ class ZeroShotClassifier(_ScikitLearn):
             return labels, A, np.where(position >= 0, self.seen_code_[position], -1)
         position = places_of(classes, self.classes_)
         return self.classes_[position], self.descriptions_[position], self.seen_code_[position]
-
-
-class TransductiveClassifier(ZeroShotClassifier):
-    """Base of the methods that also learn from a pool of unlabelled rows.
-
-    A subclass has a parameter `setting`: "zsl" (the pool holds unseen classes only) or "gzsl" (it may hold
-    any class), and its `_fit(X, y, S, pool, U)` gets the pool and the unseen descriptions `U` too, ordered by
-    their content so that neither names nor table order matter.
-    """
-
-    transductive: ClassVar[bool] = True
-    setting: Setting
-
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        descriptions: Descriptions | None = None,
-        *,
-        X_unlabeled: ArrayLike | None = None,
-    ) -> Self:
-        """Learn from labelled rows and from a pool of rows without labels.
-
-        Parameters
-        ----------
-        X : array (n, d)
-            Features, one row per labelled sample.
-        y : array (n,)
-            Class names or numbers.
-        descriptions : DataFrame indexed by class, or array whose row numbers are the labels
-            One description per class, as in `ZeroShotClassifier.fit`.
-        X_unlabeled : array (m, d)
-            The pool; what it may hold is said by the parameter `setting`.
-
-        Returns
-        -------
-        Self
-            The fitted estimator.
-        """
-        with self._all_or_nothing():
-            self._fit_with_pool(X, y, descriptions, X_unlabeled)
-        return self
-
-    def _fit_with_pool(
-        self, X: ArrayLike, y: ArrayLike, descriptions: Descriptions | None, X_unlabeled: ArrayLike | None
-    ) -> None:
-        rows, codes, S, U = self._prepare(X, y, descriptions)
-        pool = np.empty((0, rows.shape[1]), dtype=rows.dtype)
-        if X_unlabeled is not None:
-            if len(U) == 0:
-                raise BadInput(
-                    "X_unlabeled was given, but every class of `descriptions` has labelled rows; expected at "
-                    "least one class without: add its description, or fit an inductive method."
-                )
-            pool = self._scale_features(self._check_rows(X_unlabeled))
-        elif len(U):
-            raise BadInput(
-                f"{type(self).__name__} learns from unlabelled rows and got none for {len(U)} unseen classes; "
-                "give fit(..., X_unlabeled=rows), or use the inductive method."
-            )
-        order = np.lexsort(U.T[::-1])
-        self.unseen_code_ = np.full(len(self.classes_), -1)
-        self.unseen_code_[np.flatnonzero(self.seen_code_ < 0)[order]] = np.arange(len(order))
-        self._hand_on(X=rows, y=codes, S=S, pool=pool, U=U[order])
-
-    def _fit(  # type: ignore[override]
-        self, X: np.ndarray, y: np.ndarray, S: np.ndarray, pool: np.ndarray, U: np.ndarray
-    ) -> None:
-        raise NotImplementedError
 
 
 def _loaded(X: Any) -> Any:

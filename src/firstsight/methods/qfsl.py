@@ -12,10 +12,11 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from firstsight.devices import Precision, find_device
-from firstsight.methods.base import RandomState, Setting, TransductiveClassifier
+from firstsight.methods.base import RandomState, Setting
 from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.tensors import as_tensor, make_generator, to_arrays
 from firstsight.methods.parts.training import train
+from firstsight.methods.parts.transductive_classifier import TransductiveClassifier
 
 
 class QFSL(TransductiveClassifier):

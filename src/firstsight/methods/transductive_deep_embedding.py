@@ -13,11 +13,12 @@ from sklearn.utils._param_validation import Interval
 from torch import Tensor
 
 from firstsight.devices import Precision
-from firstsight.methods.base import RandomState, Setting, TransductiveClassifier
+from firstsight.methods.base import RandomState, Setting
 from firstsight.methods.deep_embedding import DeepEmbedding
 from firstsight.methods.parts.rows import RowsInMemory
 from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.tensors import as_tensor, to_numpy
+from firstsight.methods.parts.transductive_classifier import TransductiveClassifier
 from firstsight.terminal import progress
 
 

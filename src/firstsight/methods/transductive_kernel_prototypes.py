@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from firstsight.methods.base import Setting, TransductiveClassifier
+from firstsight.methods.base import Setting
 from firstsight.methods.kernel_prototypes import KernelPrototypes
 from firstsight.methods.parts.class_mean_prior import same_rows
 from firstsight.methods.parts.description_kernel import fit_kernel, kernel
@@ -16,6 +16,7 @@ from firstsight.methods.parts.pool_mixture import Labelled, PoolProblem
 from firstsight.methods.parts.pool_trial import POOL_USUAL, PoolTrial
 from firstsight.methods.parts.prototypes import PrototypeSearch, class_statistics, fit_prototypes
 from firstsight.methods.parts.scaling import Scaling
+from firstsight.methods.parts.transductive_classifier import TransductiveClassifier
 from firstsight.methods.parts.whitened_space import moments_of, of_unit_length, whitened_sums
 
 
