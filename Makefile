@@ -40,7 +40,7 @@ docs: $(SITE)
 	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs site
 	$(BIN)/python tools/check_site.py site
 
-# Not a part of `make test`: watching every line makes it slower. It reports; a floor is still to be measured and set.
+# Not a part of `make test`: watching every line makes it slower. The floor is `fail_under` in pyproject.toml.
 coverage: $(ALL) $(BROWSER)
 	$(BIN)/python -m pytest -n auto --dist loadgroup --cov --cov-report=term:skip-covered
 

@@ -33,7 +33,7 @@ with tempfile.TemporaryDirectory() as folder:
 # %%
 # Without a letter's description, the model takes the nearest other one. A letter that is hard to tell from a seen one
 # may still go wrong afterwards: models are biased towards seen classes.
-figure, axes = plt.subplots(1, len(names), figsize=(8, 2.6), layout="constrained")
+figure, axes = plt.subplots(1, len(names), figsize=(8, 2.2), layout="constrained")
 for axis, row, old, new in zip(axes, rows, before, after, strict=True):
     axis.imshow(data.images[row], cmap="gray_r")
     axis.set_title(f"before: {old}\nafter: {new}", fontsize=14)

@@ -37,8 +37,8 @@ for separation in (0.0, 1.0, 100.0):
 # With λ = 0 the distance between pictures and their class falls to nothing, which looks like success; but the classes
 # have fallen onto each other, too.
 figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
-for separation, history in histories.items():
-    left.semilogy(range(1, len(history) + 1), history, label=f"λ = {separation:g}")
+for (separation, history), width in zip(histories.items(), (5, 1.5, 1.5), strict=True):  # λ = 0 lies under λ = 1
+    left.semilogy(range(1, len(history) + 1), history, linewidth=width, label=f"λ = {separation:g}")
 left.set(xlabel="iteration", ylabel="squared distance\nof a picture to its class")
 left.legend()
 right.bar([f"λ = {value:g}" for value in spread], list(spread.values()), color="#4878a8")

@@ -8,7 +8,7 @@ but their names.
 
 # %%
 # The photographs (a sample of CUB), the vision model and the sentence encoder are too large to come with the project.
-# Where the folder that ``FIRSTSIGHT_SHARED`` names has them, everything is computed anew; elsewhere that is skipped,
+# Where the folder that ``FIRSTSIGHT_SHARED`` names has them, everything is computed again; elsewhere that is skipped,
 # and the figures come from ``stored/words_on_birds.json``, which this very script wrote.
 
 import json
@@ -62,8 +62,6 @@ figure, axis = plt.subplots(figsize=(6, 3), layout="constrained")
 right = [figures[kind]["right_among_unseen"] for kind in figures]
 axis.bar_label(axis.bar(list(figures), right, color=["#9ab8d3", "#6f98c0", "#4878a8"]))
 axis.axhline(pictures / figures["names"]["held_out_classes"], color="gray", linestyle="--", label="guessing")
-axis.set(
-    ylabel=f"named right, of {pictures}", ylim=(0, pictures), title="Four unseen birds, told apart among themselves"
-)
+axis.set(ylabel=f"named right, of {pictures}", ylim=(0, pictures), title="Four unseen birds, these four as candidates")
 axis.legend()
 plt.show()

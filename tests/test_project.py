@@ -20,6 +20,16 @@ def test_the_classifiers_claim_the_versions_of_python_that_the_workflow_runs():
     assert PROJECT["project"]["requires-python"] == f">={run[0]}"
 
 
+def test_the_readme_and_the_workflow_run_what_ci_runs():
+    goals = re.findall(r"^make (\w+)$", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE)
+    said = (ROOT / "README.md").read_text(encoding="utf-8")
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    assert len(goals) == 3
+    for goal in goals:
+        assert f"`make {goal}`" in said
+        assert f"run: make {goal}\n" in workflow
+
+
 def test_the_version_to_cite_is_that_of_the_project():
     assert re.search(rf"^version: \"?{re.escape(PROJECT['project']['version'])}\"?$", CITATION, re.MULTILINE)
 

@@ -146,9 +146,9 @@ def _recorded(word: str, results: Results) -> Iterator[str]:
         rows.append([dataset, *figures, str(len({run.seed for run in runs})), cost])
     yield from _list_table(head, rows)
     yield from (
-        "Percent; mean ± standard deviation over seeds. T1: unseen classes among themselves; ts and tr: unseen and "
-        "seen classes among all; H: their harmonic mean; calibrated H: with a constant taken off seen classes, chosen "
-        f"on validation classes. {chosen_note(results)} :doc:`/benchmark` has the protocol.",
+        "Percent; mean ± standard deviation over seeds. T1: unseen classes, only these as candidates; ts and tr: "
+        "unseen and seen classes, all as candidates; H: their harmonic mean; calibrated H: with a constant taken off "
+        f"seen classes, chosen on validation classes. {chosen_note(results)} :doc:`/benchmark` has the protocol.",
         "",
     )
 
@@ -159,16 +159,16 @@ def _cell(results: Results, dataset: str, word: str, metric: str) -> str:
 
 
 def _published(word: str) -> Iterator[str]:
-    found = {(d, metric): figure for (d, method, metric), figure in published_figures().items() if method == word}
+    figures = {(d, metric): figure for (d, method, metric), figure in published_figures().items() if method == word}
     yield from ("Published figures", "-" * 30, "")
-    if not found:
-        yield from ("The paper has none of it.", "")
+    if not figures:
+        yield from ("The paper has no figures for it.", "")
         return
-    datasets = sorted({d for d, _ in found}, key=dataset_order)
-    rows = [[d, *(f"{found[d, m].value:.1f}" if (d, m) in found else "–" for m in TITLES)] for d in datasets]
+    datasets = sorted({d for d, _ in figures}, key=dataset_order)
+    rows = [[d, *(f"{figures[d, m].value:.1f}" if (d, m) in figures else "–" for m in TITLES)] for d in datasets]
     yield from _list_table(["data set", *TITLES.values()], rows)
-    sources = sorted({figure.source for figure in found.values()})
-    notes = sorted({f"{d} {TITLES[m]}: {figure.note}" for (d, m), figure in found.items() if figure.note})
+    sources = sorted({figure.source for figure in figures.values()})
+    notes = sorted({f"{d} {TITLES[m]}: {figure.note}" for (d, m), figure in figures.items() if figure.note})
     yield from (f"Source: {'; '.join(sources)}." + "".join(f" {note}." for note in notes), "")
 
 
@@ -219,6 +219,9 @@ def choosing(results: Results) -> str:
             shown = " | ".join("–" if value is None else f"{value:.1f}" for value in cells)
             cost = f"{sum(seconds) / len(seconds):.0f}" if seconds else "–"
             lines.append(f"| [{method}](methods/{method}.rst) | {mean:.1f} | {shown} | {cost} |")
+        placed = {method for method, _ in ranked}
+        if missing := [f"[{m}](methods/{m}.rst)" for m in candidates if m not in placed]:
+            lines += ["", f"Not in the table, because a figure is still missing: {', '.join(missing)}."]
         lines.append("")
     return "\n".join(lines)
 
