@@ -6,7 +6,7 @@ FROM python:3.12-slim AS build
 # PyTorch's index for CPUs, given here (--build-arg), saves gigabytes of packages for GPUs.
 ARG PIP_EXTRA_INDEX_URL
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE THIRD_PARTY.md ./
 COPY src ./src
 RUN python -m venv /venv && /venv/bin/pip install --no-cache-dir ".[images,heic,text,serve]"
 

@@ -57,6 +57,12 @@ def index() -> Any:
     return file_answer(page(), "index.html")
 
 
+@router.get("/favicon.ico")
+def icon() -> Any:
+    """What browsers ask for on pages that name none, such as the report."""
+    return file_answer(page(), "icon.svg")
+
+
 @router.get("/page/{name:path}")
 def page_file(name: str) -> Any:
     return file_answer(page(), name)
