@@ -3,13 +3,17 @@
     python benchmarks/kernel_prototypes.py CUB_FOLDER glyphs              # search included, and with fixed parameters
     python benchmarks/kernel_prototypes.py --validation 3 CUB_FOLDER      # on folds of the training classes alone
     python benchmarks/kernel_prototypes.py --robust CUB_FOLDER            # pools that are small or lack classes
+    python benchmarks/kernel_prototypes.py --validation 3 --set starts=2 --set starts=3,cap=10 glyphs
 
-Everything is deterministic. Development looks at `--validation` only.
+The last one lays answers with a pool side by side on the same folds, one per `--set`: mean, and mean difference from
+the inductive answer with its standard error over folds. Everything is deterministic. Development looks at
+`--validation` only.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 
 import numpy as np
@@ -106,19 +110,60 @@ def robustness(dataset) -> None:
         print(f"  {kind:16s} T1 {t1:5.2f}  H {h:5.2f}", flush=True)
 
 
+def read_settings(text: str) -> dict[str, object]:
+    """ "starts=3,search=false" as parameters, values as in JSON; "" are the defaults."""
+    pairs = (pair.partition("=") for pair in text.split(",") if pair)
+    return {name: json.loads(value) for name, _, value in pairs}
+
+
+def folds(dataset, count: int) -> list:
+    """Folds of the training classes, with the share of unseen classes that the data set itself has."""
+    seen, unseen = len(dataset.seen_classes), len(dataset.unseen_classes)
+    return dataset.validation_folds(count, n_classes=max(2, round(seen * unseen / (seen + unseen))))
+
+
+def variants(dataset, settings: list[str]) -> dict[str, dict[str, float]]:
+    """T1 ("zsl") and H ("gzsl") of the inductive answer and of every variant with a pool."""
+    found = {"inductive": inductive(dataset)[1]}
+    for text in settings:
+        t1, h = (transductive(dataset, s, **read_settings(text))[1][n] for s, n in (("zsl", "T1"), ("gzsl", "H")))
+        found[text or "defaults"] = {"T1": t1, "H": h}
+    for name, values in found.items():
+        print(f"  {name:30s} T1 {values['T1']:5.2f}  H {values['H']:5.2f}", flush=True)
+    return found
+
+
+def summary(found: list[dict[str, dict[str, float]]]) -> None:
+    """The mean over folds of each answer, and its difference from the inductive one, fold by fold."""
+    for name in found[0]:
+        cells = []
+        for figure in ("T1", "H"):
+            values = np.array([fold[name][figure] for fold in found])
+            gain = values - [fold["inductive"][figure] for fold in found]
+            error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.nan
+            cells.append(f"{figure} {values.mean():5.2f} ({gain.mean():+5.2f} ± {error:.2f}, worst {gain.min():+.2f})")
+        print(f"  mean {name:30s}", "  ".join(cells), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("datasets", nargs="+")
     parser.add_argument("--robust", action="store_true")
     parser.add_argument("--validation", type=int, default=0, metavar="FOLDS")
+    parser.add_argument("--set", action="append", metavar="NAME=VALUE,…", dest="settings")
     options = parser.parse_args()
     for name in options.datasets:
         dataset = load_dataset(name)
         found = []
-        for part in dataset.validation_folds(options.validation) if options.validation else [dataset]:
+        for part in folds(dataset, options.validation) if options.validation else [dataset]:
             print(part.name, flush=True)
-            found.append(robustness(part) if options.robust else compare(part))
-        if options.validation and not options.robust:
+            if options.settings:
+                found.append(variants(part, options.settings))
+            else:
+                found.append(robustness(part) if options.robust else compare(part))
+        if options.settings:
+            summary(found)
+        elif options.validation and not options.robust:
             print("  mean", {k: round(float(np.mean([f[k] for f in found])), 2) for k in found[0]}, flush=True)
 
 

@@ -73,7 +73,7 @@ def test_the_search_is_told_and_the_fit_is_deterministic(task, setting):
     np.testing.assert_array_equal(*(m.decision_function(task.pool) for m in models))
     told = json.loads(json.dumps(models[0].search_))
     assert told["pool"]["tasks"] == told["tasks"] >= 4
-    assert [line["settings"]["cap"] for line in told["pool"]["tried"]] == [0, 30]
+    assert [line["settings"]["cap"] for line in told["pool"]["tried"]] == [0, 10]
     assert set(models[0].settings_) >= {
         "starts",
         "cap",

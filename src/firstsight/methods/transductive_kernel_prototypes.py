@@ -56,7 +56,8 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     pool_nugget : float
         ν, once there is a pool.
     shrinkage, noise, seen_handicap : float or None
-        As in `KernelPrototypes`. None: 0.45, 3 and, after EM, 0; and what the search finds where the pool has no say.
+        As in `KernelPrototypes`. None: 0.45, 3 and what was best after EM on simulated tasks (without `search`, 0);
+        where the pool has no say, what the inductive search finds.
     power, nugget, stretch, refinement, components, search : various
         As in `KernelPrototypes`. With `search`, simulated tasks also say whether the pool is believed.
     feature_scaling, attribute_scaling : various
@@ -110,8 +111,8 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         self,
         *,
         setting: Setting = "gzsl",
-        starts: int = 2,
-        cap: float = 30.0,
+        starts: int = 3,
+        cap: float = 10.0,
         temperature: float = 3.0,
         rounds: int = 5,
         pool_nugget: float = 0.05,
@@ -169,20 +170,19 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         self._keep(rotation, model)
 
     def _believe_or_not(self, search: PrototypeSearch, S: np.ndarray, pool_share: float) -> None:
-        """The settings with the pool or, if simulated tasks say that one does not help, the inductive ones."""
+        """The settings with the pool or the inductive ones if simulated tasks say that it does not help."""
         given = {name: getattr(self, name) for name in POOL_USUAL if getattr(self, name) is not None}
         of_em = {name: getattr(self, name) for name in ("starts", "cap", "temperature", "rounds", "pool_nugget")}
-        without, with_pool = (
-            {**self.settings_, **more} for more in ({**of_em, "cap": 0.0}, {**POOL_USUAL, **given, **of_em})
-        )
-        believed = self.cap > 0
-        if believed and self.search and search.tasks:
-            trial = PoolTrial(search, S, self.setting == "gzsl", pool_share)
-            believed, told = trial.run(without, with_pool)
+        without = {**self.settings_, **of_em, "cap": 0.0}
+        with_pool = {**self.settings_, **POOL_USUAL, **given, **of_em}
+        # Unless simulated tasks know better, EM has taken up what the inductive handicap was for.
+        chosen = {**with_pool, "seen_handicap": 0.0} if self.cap else without
+        if self.cap and self.search and search.tasks:
+            chosen, told = PoolTrial(search, S, self.setting == "gzsl", pool_share).run(without, with_pool)
             self.search_ = {**self.search_, "pool": told}
-        # EM has taken up what the inductive handicap was for.
-        after = 0.0 if self.seen_handicap is None else self.seen_handicap
-        self.settings_ = {**with_pool, "seen_handicap": after} if believed else without
+        if self.seen_handicap is not None:
+            chosen = {**chosen, "seen_handicap": self.seen_handicap}
+        self.settings_ = chosen
 
     def _embed_classes(self, A):
         # A class that the pool was searched for is known by its description, whatever it is called now.

@@ -10,6 +10,9 @@ import numpy as np
 # A change must gain this much (accuracies are fractions) and half a standard error of the gain over the tasks. With a
 # whole one, four tasks could not tell a gain of two points.
 MARGIN, CERTAINTY = 0.001, 0.5
+# Tasks that share classes say less than as many that do not: with a quarter of the classes playing unseen in each, no
+# more than four share none.
+APART = 4
 
 Settings = dict[str, float]
 
@@ -41,7 +44,7 @@ def coordinate_search(
 def beats(challenger: np.ndarray, holder: np.ndarray) -> bool:
     """Whether the gain over the tasks is more than a margin and its own uncertainty."""
     gain = challenger - holder
-    error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else 0.0
+    error = gain.std(ddof=1) / np.sqrt(min(len(gain), APART)) if len(gain) > 1 else 0.0
     return bool(gain.mean() > MARGIN + CERTAINTY * error)
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from firstsight.methods.parts.coordinate_search import Settings
 from firstsight.methods.parts.description_kernel import fit_kernel, kernel
 from firstsight.methods.parts.pool_mixture import Labelled, PoolProblem
-from firstsight.methods.parts.prototypes import HANDICAPS, PrototypeSearch, fit_prototypes
+from firstsight.methods.parts.prototypes import HANDICAPS, PrototypeSearch, class_statistics, fit_prototypes
 from firstsight.methods.parts.simulated_tasks import SimulatedTask, harmonic_curve, unseen_accuracy
-from firstsight.methods.parts.whitened_space import of_unit_length, whitened_sums
+from firstsight.methods.parts.whitened_space import moments_of, of_unit_length, whitened_sums
 
 # What suits means that a pool has moved, whatever suited those that were foretold; chosen, as the defaults of EM were,
 # on outer folds of the training classes of six data sets. Searching for them in every fit took noise for gain: it lost
@@ -27,17 +27,22 @@ class PoolTrial:
         self.search, self.S, self.seen_too = search, S, seen_too
         self.pools = [_pool_rows(task, seen_too, pool_share) for task in search.tasks]
 
-    def run(self, without: Settings, with_pool: Settings) -> tuple[bool, dict[str, Any]]:
-        """Whether the pools' answers were the better ones, and the scores of both on each task."""
-        found = [self._value(settings) for settings in (without, with_pool)]
-        helps = bool(found[1].mean() > found[0].mean())
-        tried = [
-            {"settings": settings, "scores": np.round(scores, 5).tolist(), "taken": taken}
-            for settings, scores, taken in zip((without, with_pool), found, (not helps, helps), strict=True)
-        ]
-        return helps, {"tasks": len(self.pools), "chosen": with_pool if helps else without, "tried": tried}
+    def run(self, without: Settings, with_pool: Settings) -> tuple[Settings, dict[str, Any]]:
+        """The settings whose answers were the better ones, and the scores of both on each task.
 
-    def _value(self, settings: Settings) -> np.ndarray:
+        Those with a pool have the handicap of seen classes that was best after EM over all tasks.
+        """
+        (scores, _), (scores_pool, after) = (self._value(settings) for settings in (without, with_pool))
+        with_pool = {**with_pool, "seen_handicap": after}
+        helps = bool(scores_pool.mean() > scores.mean())
+        tried = [
+            {"settings": without, "scores": np.round(scores, 5).tolist(), "taken": not helps},
+            {"settings": with_pool, "scores": np.round(scores_pool, 5).tolist(), "taken": helps},
+        ]
+        chosen = with_pool if helps else without
+        return chosen, {"tasks": len(self.pools), "chosen": chosen, "tried": tried}
+
+    def _value(self, settings: Settings) -> tuple[np.ndarray, float]:
         """T1 on each task or, if the pool may hold seen classes, H with the handicap that is best over all tasks."""
         t1, curves = [], []
         for number, task in enumerate(self.search.tasks):
@@ -49,18 +54,18 @@ class PoolTrial:
             scores = model.scores(test @ model.space.directions - model.space.offset, foretold)
             t1.append(unseen_accuracy(scores, task))
             curves.append(harmonic_curve(scores / np.float32(max(model.unit, 1e-12)), task, HANDICAPS))
-        return np.array(curves)[:, np.mean(curves, axis=0).argmax()] if self.seen_too else np.array(t1)
+        best = np.mean(curves, axis=0).argmax()
+        return np.array(curves)[:, best] if self.seen_too else np.array(t1), float(HANDICAPS[best])
 
     def _problem(self, number: int, task: SimulatedTask, settings: Settings) -> tuple[PoolProblem, np.ndarray]:
         """A task's inductive model with its pool, and its test rows, whitened."""
-        k = task.seen
-        rows = self.search.rows(settings["power"])[1]
-        found, train = self.search.statistics_of(number, task, settings)[0], rows[task.train]
+        k, y, (train, test) = task.seen, task.y_train, self.search.apart(task, settings["power"])
+        found = class_statistics(train, y, moments_of(train, y, k), settings["shrinkage"])
         described = self.S[task.classes]
         K = kernel(fit_kernel(described[:k]), described, described)
-        model = fit_prototypes(found, K[:k, :k], settings, train, task.y_train)
-        labelled = Labelled(whitened_sums(train, task.y_train, k, model.space.whitening), found.counts, K)
-        test = of_unit_length(rows[task.test] @ model.space.whitening)
+        model = fit_prototypes(found, K[:k, :k], settings, train, y)
+        labelled = Labelled(whitened_sums(train, y, k, model.space.whitening), found.counts, K)
+        test = of_unit_length(test @ model.space.whitening)
         handicap = settings["seen_handicap"] if self.seen_too else 0.0
         return PoolProblem(model, labelled, test[self.pools[number]], self.seen_too, handicap), test
 
