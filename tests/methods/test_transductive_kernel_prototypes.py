@@ -9,6 +9,7 @@ import pytest
 from firstsight.evaluation.metrics import mean_class_accuracy
 from firstsight.methods import KernelPrototypes, TransductiveKernelPrototypes
 from firstsight.methods.parts.pool_mixture import PoolProblem
+from firstsight.methods.parts.pool_trial import least_needed
 
 QUICK = {"search": False}
 
@@ -73,7 +74,7 @@ def test_the_search_is_told_and_the_fit_is_deterministic(task, setting):
     np.testing.assert_array_equal(*(m.decision_function(task.pool) for m in models))
     told = json.loads(json.dumps(models[0].search_))
     assert told["pool"]["tasks"] == told["tasks"] >= 4
-    assert [line["settings"]["cap"] for line in told["pool"]["tried"]] == [0, 10]
+    assert [line["settings"]["cap"] for line in told["pool"]["tried"]] == [0, 10, 30]
     assert set(models[0].settings_) >= {
         "starts",
         "cap",
@@ -85,6 +86,14 @@ def test_the_search_is_told_and_the_fit_is_deterministic(task, setting):
     }
     found = models[0].predict(task.X_unseen, classes=list(task.unseen))
     assert mean_class_accuracy(task.y_unseen, found) >= 0.8
+
+
+def test_the_handicap_after_em_is_the_least_that_no_other_beats_beyond_the_noise():
+    clear = np.array([[0.20, 0.30, 0.35], [0.22, 0.31, 0.37], [0.21, 0.33, 0.36], [0.19, 0.30, 0.34]])
+    assert least_needed(clear) == 2
+    within_noise = np.array([[0.30, 0.20, 0.36], [0.35, 0.20, 0.30], [0.31, 0.20, 0.33], [0.35, 0.20, 0.33]])
+    assert least_needed(within_noise) == 0
+    assert least_needed(np.zeros((1, 3))) == 0
 
 
 def far_from_its_description(seed=0):

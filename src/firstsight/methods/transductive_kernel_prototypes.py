@@ -13,7 +13,7 @@ from firstsight.methods.kernel_prototypes import KernelPrototypes
 from firstsight.methods.parts.class_mean_prior import same_rows
 from firstsight.methods.parts.description_kernel import fit_kernel, kernel
 from firstsight.methods.parts.pool_mixture import Labelled, PoolProblem
-from firstsight.methods.parts.pool_trial import POOL_USUAL, PoolTrial
+from firstsight.methods.parts.pool_trial import CAP, CAPS, POOL_USUAL, PoolTrial
 from firstsight.methods.parts.prototypes import PrototypeSearch, class_statistics, fit_prototypes
 from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.transductive_classifier import TransductiveClassifier
@@ -47,8 +47,9 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     starts : int
         1: EM starts from the inductive answer; 2: also from a softened one, cooling down; 3: also from clusters of the
         pool, matched one to one with the predicted means.
-    cap : float
-        The most rows that a class's share of the pool counts as; 0: the pool is ignored.
+    cap : float or None
+        The most rows that a class's share of the pool counts as; 0: the pool is ignored. None: 10, or 30 where
+        simulated tasks say so beyond their noise; without `search`, 17.
     temperature : float
         τ, the variance of rows about their class's mean, in units of that within seen classes.
     rounds : int
@@ -59,7 +60,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         As in `KernelPrototypes`. None: 0.45, 3 and what was best after EM on simulated tasks (without `search`, 0);
         where the pool has no say, what the inductive search finds.
     power, nugget, stretch, refinement, components, search : various
-        As in `KernelPrototypes`. With `search`, simulated tasks also say whether the pool is believed.
+        As in `KernelPrototypes`. With `search`, simulated tasks also say whether the pool is believed, and how far.
     feature_scaling, attribute_scaling : various
         As in `KernelPrototypes`.
 
@@ -70,7 +71,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     kernel_ : dict
         As in `KernelPrototypes`, with descriptions (k + j, a) of seen and unseen classes.
     search_ : dict
-        As in `KernelPrototypes`, and "pool": the same of the trial with and without a pool.
+        As in `KernelPrototypes`, and "pool": the same of the trial without a pool and with two caps.
     settings_, centre_, whitening_, directions_, offset_, seen_means_, weights_, unit_ : various
         As in `KernelPrototypes`.
     classes_, descriptions_ : array (C,) and array (C, a)
@@ -101,7 +102,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "starts": [Interval(Integral, 1, 3, closed="both")],
-        "cap": [Interval(Real, 0, None, closed="left")],
+        "cap": [Interval(Real, 0, None, closed="left"), None],
         "temperature": [Interval(Real, 0, None, closed="neither")],
         "rounds": [Interval(Integral, 0, None, closed="left")],
         "pool_nugget": [Interval(Real, 0, None, closed="neither")],
@@ -112,7 +113,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         *,
         setting: Setting = "gzsl",
         starts: int = 3,
-        cap: float = 10.0,
+        cap: float | None = None,
         temperature: float = 3.0,
         rounds: int = 5,
         pool_nugget: float = 0.05,
@@ -172,17 +173,18 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     def _believe_or_not(self, search: PrototypeSearch, S: np.ndarray, pool_share: float) -> None:
         """The settings with the pool or the inductive ones if simulated tasks say that it does not help."""
         given = {name: getattr(self, name) for name in POOL_USUAL if getattr(self, name) is not None}
-        of_em = {name: getattr(self, name) for name in ("starts", "cap", "temperature", "rounds", "pool_nugget")}
+        of_em = {name: getattr(self, name) for name in ("starts", "temperature", "rounds", "pool_nugget")}
         without = {**self.settings_, **of_em, "cap": 0.0}
-        with_pool = {**self.settings_, **POOL_USUAL, **given, **of_em}
-        # Unless simulated tasks know better, EM has taken up what the inductive handicap was for.
-        chosen = {**with_pool, "seen_handicap": 0.0} if self.cap else without
-        if self.cap and self.search and search.tasks:
-            chosen, told = PoolTrial(search, S, self.setting == "gzsl", pool_share).run(without, with_pool)
+        usual = {**self.settings_, **POOL_USUAL, **given, **of_em}
+        chosen = {**usual, "cap": CAP if self.cap is None else self.cap, "seen_handicap": 0.0}
+        if self.cap == 0:
+            chosen = without
+        elif self.search and search.tasks:
+            caps = CAPS if self.cap is None else (self.cap,)
+            trial = PoolTrial(search, S, self.setting == "gzsl", pool_share)
+            chosen, told = trial.run(without, [{**usual, "cap": cap} for cap in caps])
             self.search_ = {**self.search_, "pool": told}
-        if self.seen_handicap is not None:
-            chosen = {**chosen, "seen_handicap": self.seen_handicap}
-        self.settings_ = chosen
+        self.settings_ = chosen if self.seen_handicap is None else {**chosen, "seen_handicap": self.seen_handicap}
 
     def _embed_classes(self, A):
         # A class that the pool was searched for is known by its description, whatever it is called now.

@@ -41,11 +41,11 @@ def coordinate_search(
     return best, tried
 
 
-def beats(challenger: np.ndarray, holder: np.ndarray) -> bool:
+def beats(challenger: np.ndarray, holder: np.ndarray, certainty: float = CERTAINTY) -> bool:
     """Whether the gain over the tasks is more than a margin and its own uncertainty."""
     gain = challenger - holder
     error = gain.std(ddof=1) / np.sqrt(min(len(gain), APART)) if len(gain) > 1 else 0.0
-    return bool(gain.mean() > MARGIN + CERTAINTY * error)
+    return bool(gain.mean() > MARGIN + certainty * error)
 
 
 def _plain(scores: np.ndarray) -> list[float]:

@@ -1,4 +1,4 @@
-"""Whether a pool helps, on simulated tasks whose test rows play the pool."""
+"""How far a pool is believed, on simulated tasks whose test rows play the pool."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from firstsight.methods.parts.coordinate_search import Settings
+from firstsight.methods.parts.coordinate_search import Settings, beats
 from firstsight.methods.parts.description_kernel import fit_kernel, kernel
 from firstsight.methods.parts.pool_mixture import Labelled, PoolProblem
 from firstsight.methods.parts.prototypes import HANDICAPS, PrototypeSearch, class_statistics, fit_prototypes
@@ -17,6 +17,9 @@ from firstsight.methods.parts.whitened_space import moments_of, of_unit_length, 
 # on outer folds of the training classes of six data sets. Searching for them in every fit took noise for gain: it lost
 # 15 points where classes are few, and won one where they are many.
 POOL_USUAL: Settings = {"shrinkage": 0.45, "noise": 3.0}
+# Caps that go with little and with much belief in a pool, and the one that is taken unasked. Many classes that are hard
+# to tell apart lose by much belief; what the trial says for it has to exceed so many standard errors.
+CAPS, CAP, SURE = (10.0, 30.0), 17.0, 1.0
 
 
 class PoolTrial:
@@ -27,26 +30,37 @@ class PoolTrial:
         self.search, self.S, self.seen_too = search, S, seen_too
         self.pools = [_pool_rows(task, seen_too, pool_share) for task in search.tasks]
 
-    def run(self, without: Settings, with_pool: Settings) -> tuple[Settings, dict[str, Any]]:
-        """The settings whose answers were the better ones, and the scores of both on each task.
+    def run(self, without: Settings, with_pool: list[Settings]) -> tuple[Settings, dict[str, Any]]:
+        """The settings taken, and the scores of all on each task; `with_pool` goes from little to much belief in it.
 
-        Those with a pool have the handicap of seen classes that was best after EM over all tasks.
+        More belief has to beat less beyond the noise between tasks; what is left then has to be better than no pool.
+        Those with a pool get the handicap of seen classes that was needed after EM.
         """
-        (scores, _), (scores_pool, after) = (self._value(settings) for settings in (without, with_pool))
-        with_pool = {**with_pool, "seen_handicap": after}
-        helps = bool(scores_pool.mean() > scores.mean())
+        settings = [without, *with_pool]
+        found = [self._values(number, task, settings) for number, task in enumerate(self.search.tasks)]
+        t1, curves = (np.array(values).swapaxes(0, 1) for values in zip(*found, strict=True))  # (settings, tasks, …)
+        needed = [least_needed(curve) for curve in curves]
+        scores = [curve[:, i] for curve, i in zip(curves, needed, strict=True)] if self.seen_too else t1
+        after = zip(with_pool, needed[1:], strict=True)
+        settings[1:] = [{**of, "seen_handicap": float(HANDICAPS[i])} for of, i in after]
+        believed = 1
+        for number in range(2, len(settings)):
+            believed = number if beats(scores[number], scores[believed], SURE) else believed
+        taken = believed if scores[believed].mean() > scores[0].mean() else 0
         tried = [
-            {"settings": without, "scores": np.round(scores, 5).tolist(), "taken": not helps},
-            {"settings": with_pool, "scores": np.round(scores_pool, 5).tolist(), "taken": helps},
+            {"settings": of, "scores": np.round(scores[i], 5).tolist(), "taken": i == taken}
+            for i, of in enumerate(settings)
         ]
-        chosen = with_pool if helps else without
-        return chosen, {"tasks": len(self.pools), "chosen": chosen, "tried": tried}
+        return settings[taken], {"tasks": len(self.pools), "chosen": settings[taken], "tried": tried}
 
-    def _value(self, settings: Settings) -> tuple[np.ndarray, float]:
-        """T1 on each task or, if the pool may hold seen classes, H with the handicap that is best over all tasks."""
-        t1, curves = [], []
-        for number, task in enumerate(self.search.tasks):
-            problem, test = self._problem(number, task, settings)
+    def _values(self, number: int, task: SimulatedTask, tried: list[Settings]) -> tuple[list[float], list[np.ndarray]]:
+        """T1 and the curve of H over handicaps, of each settings."""
+        t1, curves, last = [], [], {}
+        for settings in tried:
+            of_problem = {name: value for name, value in settings.items() if name != "cap"}
+            if of_problem != last:
+                problem, test = self._problem(number, task, settings)
+                last = of_problem
             model, k = problem.model, task.seen
             foretold = problem.labelled.K[k:, :k] @ model.weights
             if settings["cap"]:
@@ -54,12 +68,11 @@ class PoolTrial:
             scores = model.scores(test @ model.space.directions - model.space.offset, foretold)
             t1.append(unseen_accuracy(scores, task))
             curves.append(harmonic_curve(scores / np.float32(max(model.unit, 1e-12)), task, HANDICAPS))
-        best = np.mean(curves, axis=0).argmax()
-        return np.array(curves)[:, best] if self.seen_too else np.array(t1), float(HANDICAPS[best])
+        return t1, curves
 
     def _problem(self, number: int, task: SimulatedTask, settings: Settings) -> tuple[PoolProblem, np.ndarray]:
         """A task's inductive model with its pool, and its test rows, whitened."""
-        k, y, (train, test) = task.seen, task.y_train, self.search.apart(task, settings["power"])
+        k, y, (train, test) = task.seen, task.y_train, self.search.apart(number, settings["power"])
         found = class_statistics(train, y, moments_of(train, y, k), settings["shrinkage"])
         described = self.S[task.classes]
         K = kernel(fit_kernel(described[:k]), described, described)
@@ -68,6 +81,15 @@ class PoolTrial:
         test = of_unit_length(test @ model.space.whitening)
         handicap = settings["seen_handicap"] if self.seen_too else 0.0
         return PoolProblem(model, labelled, test[self.pools[number]], self.seen_too, handicap), test
+
+
+def least_needed(curves: np.ndarray) -> int:
+    """The first handicap that the best one over all tasks does not beat beyond the noise; H of each task (n, …).
+
+    EM has taken up most of what the inductive handicap was for.
+    """
+    best = curves[:, curves.mean(axis=0).argmax()]
+    return next(i for i, found in enumerate(curves.T) if not beats(best, found))
 
 
 def _pool_rows(task: SimulatedTask, seen_too: bool, pool_share: float) -> np.ndarray:
