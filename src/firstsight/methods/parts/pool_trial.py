@@ -55,7 +55,8 @@ class PoolTrial:
 
     def _values(self, number: int, task: SimulatedTask, tried: list[Settings]) -> tuple[list[float], list[np.ndarray]]:
         """T1 and the curve of H over handicaps, of each settings."""
-        t1, curves, last = [], [], {}
+        t1, curves = [], []
+        last: Settings = {}
         for settings in tried:
             of_problem = {name: value for name, value in settings.items() if name != "cap"}
             if of_problem != last:
