@@ -85,7 +85,7 @@ function reasons(entry) {
   return el(
     "details",
     { class: "why" },
-    el("summary", {}, `Why ${entry.top[0].class}, not ${why.instead_of}`),
+    el("summary", {}, "Why not ", breakable(why.instead_of), "?"),
     el("ul", { class: "reasons" }, side(why.for, "+", "for"), side(why.against, "−", "against")),
   );
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -23,7 +24,7 @@ def write_answers_page(answers: Answers, path: str | Path, title: str = "Answers
     template = files("firstsight.page_parts").joinpath("answers_page.html").read_text(encoding="utf-8")
     page = Template(template).substitute(
         title=escape(title),
-        summary=escape(_summary(answers)),
+        summary=re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(_summary(answers))),
         style=style,
         style_source=sha256_source(style),
         script=script,

@@ -21,7 +21,7 @@ class Atlas {
 
   async open() {
     if (!this.app.model.can.map) {
-      this.bar.replaceChildren(el("p", { class: "hint" }, "There are no samples to lay out; start the server with `--samples`."));
+      this.place.replaceChildren(el("div", { class: "empty" }, el("p", {}, "There are no samples to lay out."), el("span", {}, "Start the server with them: ", el("code", {}, "firstsight serve MODEL --samples PICTURES"))));
       return;
     }
     if (this.revision === this.app.revision) return;

@@ -29,7 +29,10 @@ class Measure {
 
   async open() {
     if (!this.app.model.can.measure) {
-      this.place.replaceChildren(this.expected(), el("p", { class: "hint" }, "There are no labelled samples to measure on; start the server with `--samples`."), this.report());
+      if (this.place.childElementCount) return;
+      this.place.replaceChildren(
+        el("div", { class: "empty" }, el("p", {}, "There are no labelled samples to measure on."), el("span", {}, "Start the server with them: ", el("code", {}, "firstsight serve MODEL --samples PICTURES"))),
+        this.expected(), this.report());
       return;
     }
     if (this.revision === this.app.revision) return;

@@ -188,7 +188,7 @@ class Recognise {
       const kept = await postForm("/api/confirm", form);
       button.disabled = true;
       button.textContent = "Kept";
-      this.app.notice(`Kept as ${kept.class} for the next \`firstsight learn\`: ${counted(kept.pictures, "picture")} so far.`);
+      this.app.notice(`Kept as ${kept.class} for the next `, el("code", {}, "firstsight learn"), `: ${counted(kept.pictures, "picture")} so far.`);
     }) }, "Keep");
     return el("div", { class: "keep" }, el("span", {}, "It is"), select, button);
   }

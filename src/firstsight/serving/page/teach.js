@@ -27,7 +27,7 @@ class Teach {
       el("p", { class: "lead" }, "A class is a name and what is true of it. No picture, no training: the next answer may be the new class."),
       can.teach && (attributes.length || can.sentence)
         ? el("div", { class: "two-columns even" }, this.form, el("div", { class: "main" }, el("div", { class: "panel" }, el("div", { class: "panel-head" }, el("h2", {}, "Changes"), this.undoButton = el("button", { type: "button", id: "undo", disabled: true, onclick: () => this.undo() }, "Undo the last one")), this.log, this.none = el("p", { class: "hint" }, "Nothing yet.")), this.table()))
-        : el("p", { class: "hint" }, "The classes of this model are described by numbers that have no names, so they are changed from the command line: `firstsight classes add`."),
+        : el("p", { class: "hint" }, "The classes of this model are described by numbers that have no names, so they are changed from the command line: ", el("code", {}, "firstsight classes add"), "."),
     );
     for (const one of attributes) this.values.set(one.name, one.low);
     this.showValues();
