@@ -17,7 +17,7 @@ from firstsight.serving.connections import BoundedHead
 from firstsight.serving.rates import share_rates
 from firstsight.serving.service import make_service
 from firstsight.serving.service_metrics import SHARED
-from firstsight.serving.service_settings import ENVIRONMENT, Settings
+from firstsight.serving.service_settings import ANY_HOST, ENVIRONMENT, Settings
 
 
 def run(settings: Settings) -> None:
@@ -72,5 +72,7 @@ def _listen(settings: Settings) -> socket.socket:
 
 
 def _announce(settings: Settings, listening: socket.socket) -> None:
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    print(f"firstsight is at http://{host}:{listening.getsockname()[1]}/", flush=True)
+    everywhere = settings.host in ANY_HOST  # no name that a browser could ask for
+    host = "127.0.0.1" if everywhere else f"[{settings.host}]" if ":" in settings.host else settings.host
+    where = "on every address of this machine, here at" if everywhere else "at"
+    print(f"firstsight is {where} http://{host}:{listening.getsockname()[1]}/", flush=True)

@@ -14,6 +14,7 @@ from firstsight.schemas import Schema, reason
 ENVIRONMENT = "FIRSTSIGHT_SERVE"  # worker processes read their settings from here
 TOKEN = "FIRSTSIGHT_TOKEN"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+ANY_HOST = ("0.0.0.0", "::")
 SHORTEST_TOKEN = 16  # characters; what is shorter can be tried out
 
 
@@ -55,7 +56,7 @@ class Settings(Schema):
     @property
     def hosts(self) -> set[str]:
         """Names that a request may call this server by; another one is a page of somebody else's at our address."""
-        own = {self.host} if self.host not in ("0.0.0.0", "::") else set()
+        own = {self.host} if self.host not in ANY_HOST else set()
         return {name.lower().strip("[]") for name in (*LOOPBACK, *own, *self.allow_hosts)}
 
 
