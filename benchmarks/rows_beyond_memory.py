@@ -3,9 +3,10 @@
     python benchmarks/rows_beyond_memory.py [--rows 2000000] [--features 2048] [--in-memory 100000] [--allowed-gib 1]
 
 A file of simulated features is written to the temporary folder (16 GB by default; `--rows` for less) and removed at the
-end. Every measurement runs in a process of its own, so that its peak memory is its own. Rows per second from the disk
-are compared with those in memory (on the first `--in-memory` rows) and with the bare costs: reading the file, dropped
-from the system's cache before, and the matrix product XᵀX in float64.
+end; with `--keep FILE` it is written there, if it is not there yet, and left for another run. Every measurement runs in
+a process of its own, so that its peak memory is its own. Rows per second from the disk are compared with those in
+memory (on the first `--in-memory` rows) and with the bare costs: reading the file, dropped from the system's cache
+before, and the matrix product XᵀX in float64.
 """
 
 from __future__ import annotations
@@ -91,6 +92,7 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=2048)
     parser.add_argument("--in-memory", type=int, default=100_000)
     parser.add_argument("--allowed-gib", type=float, default=1.0)
+    parser.add_argument("--keep", type=Path, metavar="FILE")
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--measure", nargs=2, metavar=("WHAT", "FILE"), help=argparse.SUPPRESS)
     words = parser.parse_args()
@@ -99,9 +101,11 @@ def main() -> None:
         measure(words.measure[0], Path(words.measure[1]), words.in_memory, allowed)
         return
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "features.npy"
-        write(path, words.rows, words.features)
-        print(f"{words.rows:,} × {words.features} float32: {path.stat().st_size / 2**30:.1f} GiB", flush=True)
+        path = words.keep or Path(folder) / "features.npy"
+        if not path.exists():
+            write(path, words.rows, words.features)
+        shape = np.load(path, mmap_mode="r").shape
+        print(f"{shape[0]:,} × {shape[1]} float32: {path.stat().st_size / 2**30:.1f} GiB", flush=True)
 
         def run(what: str) -> dict[str, float]:
             command = [sys.executable, __file__, *sys.argv[1:], "--measure", what, str(path)]
@@ -114,7 +118,7 @@ def main() -> None:
             return found
 
         bare = {what: run(what)["rate"] for what in ("read", "product")}
-        for method in words.methods.split(","):
+        for method in filter(None, words.methods.split(",")):
             memory, disk = run(f"memory {method}"), run(f"disk {method}")
             slower = min(bare.values()) if method in ("eszsl", "sae") else bare["read"]
             print(f"  {method}: {disk['rate'] / memory['rate']:.2f} of the rate in memory", end="")

@@ -1,0 +1,123 @@
+"""What rows and classes cost as they grow: CPU seconds over six sizes, exponents fitted, one picture.
+
+    python benchmarks/scale_curves.py [--largest 160000] [--classes 300000] [--repeats 3] [--out scale_costs.png]
+
+Fits read their rows from a file in the temporary folder; `top_k` ranks the five best of many classes for 200 rows. CPU
+seconds of this process, the least of the repeats: other programs on the machine change them little. Beside the picture
+a table of the same name (.csv) is written. An exponent of 1 is linear; below, fixed costs are still felt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from firstsight.disk_rows import DiskRows
+from firstsight.errors import FirstsightWarning
+from firstsight.methods import make_estimator
+from firstsight.reporting.figures.figure_style import COLOURS, figure_style, panels, quiet
+
+FEATURES, ATTRIBUTES, CLASSES, SIZES = 512, 85, 100, 6
+FITS = {"eszsl": {}, "gfzsl": {}, "deep-embedding": {"iterations": 1, "preset": "fast"}}
+MARKS = "os^D"
+
+
+def cpu_seconds(act: Callable[[], object], repeats: int) -> float:
+    """The least of some repeats."""
+    spent = []
+    for _ in range(repeats):
+        began = time.process_time()
+        act()
+        spent.append(time.process_time() - began)
+    return min(spent)
+
+
+def exponent(sizes: list[int], seconds: list[float]) -> float:
+    """The slope of the line through the logarithms."""
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+def rows_grow(largest: int, repeats: int) -> list[tuple[str, int, float]]:
+    random = np.random.default_rng(0)
+    descriptions = random.uniform(size=(CLASSES, ATTRIBUTES)).astype(np.float32)
+    y = np.arange(largest) % CLASSES
+    mixing = random.normal(size=(ATTRIBUTES, FEATURES))
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "features.npy"
+        X = (descriptions[y] @ mixing + random.normal(size=(largest, FEATURES))).astype(np.float32)
+        np.save(path, X)
+        rows = DiskRows(path)
+        for method, parameters in FITS.items():
+            for n in (largest // 2**i for i in reversed(range(SIZES))):
+                some = rows.take(np.arange(n))
+                model = make_estimator(method, parameters, random_state=0)
+                spent = cpu_seconds(lambda m=model, X=some, n=n: m.fit(X, y[:n], descriptions), repeats)
+                found.append((f"fit, {method}", n, spent))
+                print(f"{found[-1][0]}, {n:,} rows: {spent:.3f} CPU seconds", flush=True)
+        model = make_estimator("eszsl", {}).fit(X[:5000], y[:5000], descriptions)
+        for n in (largest // 2**i for i in reversed(range(SIZES))):
+            spent = cpu_seconds(lambda n=n: model.predict(rows.take(np.arange(n))), repeats)
+            found.append(("predict, eszsl", n, spent))
+            print(f"{found[-1][0]}, {n:,} rows: {spent:.3f} CPU seconds", flush=True)
+    return found
+
+
+def classes_grow(most: int, repeats: int) -> list[tuple[str, int, float]]:
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.uniform(size=(most, ATTRIBUTES)).astype(np.float32))
+    X = random.normal(size=(2000, FEATURES)).astype(np.float32)
+    found = []
+    for method in ("eszsl", "deep-embedding"):
+        model = make_estimator(method, FITS[method], random_state=0).fit(X, np.arange(2000) % 50, table.iloc[:50])
+        for k in np.geomspace(most / 3 ** (SIZES - 1), most, SIZES).astype(int).tolist():
+            spent = cpu_seconds(lambda m=model, k=k: m.top_k(X[:200], 5, classes=table.iloc[:k]), repeats)
+            found.append((f"top_k, {method}", k, spent))
+            print(f"{found[-1][0]}, {k:,} classes: {spent:.3f} CPU seconds", flush=True)
+    return found
+
+
+def draw(curves: dict[str, list[list[tuple[str, int, float]]]], out: Path) -> None:
+    with figure_style():
+        figure, axes = panels(8.4, 2, 3.6, share=False)
+        for axis, (title, found) in zip(axes, curves.items(), strict=True):
+            table = pd.DataFrame(found, columns=["what", "size", "seconds"])
+            for number, (what, own) in enumerate(table.groupby("what", sort=False)):
+                look = {"color": COLOURS[(4, 5, 2, 3)[number]], "marker": MARKS[number], "markersize": 5}
+                slope = exponent(own["size"].tolist(), own["seconds"].tolist())
+                axis.loglog(own["size"], own["seconds"], label=f"{what}: size^{slope:.2f}", **look)
+                print(f"{what}: exponent {slope:.2f}")
+            quiet(axis, "CPU seconds", title)
+            axis.legend()
+        figure.savefig(out, dpi=130)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--largest", type=int, default=160_000)
+    parser.add_argument("--classes", type=int, default=300_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=Path("scale_costs.png"))
+    words = parser.parse_args()
+    warnings.simplefilter("ignore", FirstsightWarning)  # one pass trains hardly anything
+    make_estimator("deep-embedding", FITS["deep-embedding"])  # torch is loaded before anything is timed
+    curves = {
+        f"rows ({FEATURES} features, {CLASSES} classes)": rows_grow(words.largest, words.repeats),
+        f"classes (200 rows, {FEATURES} features)": classes_grow(words.classes, words.repeats),
+    }
+    everything = [one for found in curves.values() for one in found]
+    pd.DataFrame(everything, columns=["what", "size", "cpu_seconds"]).to_csv(
+        words.out.with_suffix(".csv"), index=False, lineterminator="\n"
+    )
+    draw(curves, words.out)
+
+
+if __name__ == "__main__":
+    main()
