@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib.ticker import NullFormatter
 
 from firstsight.disk_rows import DiskRows
 from firstsight.errors import FirstsightWarning
@@ -84,7 +85,7 @@ def classes_grow(most: int, repeats: int) -> list[tuple[str, int, float]]:
     return found
 
 
-def draw(curves: dict[str, list[list[tuple[str, int, float]]]], out: Path) -> None:
+def draw(curves: dict[str, list[tuple[str, int, float]]], out: Path) -> None:
     with figure_style():
         figure, axes = panels(8.4, 2, 3.6, share=False)
         for axis, (title, found) in zip(axes, curves.items(), strict=True):
@@ -95,7 +96,11 @@ def draw(curves: dict[str, list[list[tuple[str, int, float]]]], out: Path) -> No
                 axis.loglog(own["size"], own["seconds"], label=f"{what}: size^{slope:.2f}", **look)
                 print(f"{what}: exponent {slope:.2f}")
             quiet(axis, "CPU seconds", title)
-            axis.legend()
+            axis.xaxis.set_major_formatter(lambda size, _: f"{size:,.0f}")
+            axis.yaxis.set_major_formatter(lambda seconds, _: f"{seconds:g}")
+            axis.xaxis.set_minor_formatter(NullFormatter())
+            axis.yaxis.set_minor_formatter(NullFormatter())
+            axis.legend(loc="lower left", bbox_to_anchor=(0, 1))
         figure.savefig(out, dpi=130)
 
 
