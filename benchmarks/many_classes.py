@@ -2,7 +2,7 @@
 
     python benchmarks/many_classes.py [--classes 100000] [--features 512] [--rows 2000] [--index]
 
-Classes are scored by ESZSL, so that the bare product is that of the rows and of one vector per class; it is timed
+Classes are scored by ESZSL, so that the bare product is that of the mapped rows and of the descriptions; it is timed
 twice in the same process. `--index` builds an HNSW graph over the same vectors (pip install usearch), and prints how
 long this takes, its rate, and its recall: how many of the five best it finds.
 """
@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from firstsight.methods import ESZSL
+from firstsight.methods.parts.scaling import scale
 
 TOP, ATTRIBUTES = 5, 85
 
@@ -34,7 +35,7 @@ def bare(X: np.ndarray, E: np.ndarray) -> float:
     return time.perf_counter() - began
 
 
-def try_index(model: ESZSL, X: np.ndarray, E: np.ndarray, names: np.ndarray) -> None:
+def try_index(X: np.ndarray, E: np.ndarray, names: np.ndarray) -> None:
     from usearch.index import Index
 
     began = time.perf_counter()
@@ -75,14 +76,15 @@ def main() -> None:
     began = time.perf_counter()
     names, _ = model.top_k(X, TOP, classes=table)
     seconds, more = time.perf_counter() - began, peak_mib() - before
-    E = np.ascontiguousarray(model._embed_classes(table.to_numpy() / np.linalg.norm(table, axis=1, keepdims=True)))
-    product = (bare(X, E) + bare(X, E)) / 2
+    E = np.ascontiguousarray(scale("unit", {}, table.to_numpy()))  # ESZSL's own scaling
+    mapped = X @ model.weights_
+    product = (bare(mapped, E) + bare(mapped, E)) / 2
     whole = words.rows * words.classes * 4 / 2**20
     print(f"{words.rows:,} rows, {words.classes:,} classes, {words.features} features", flush=True)
     print(f"top_k: {len(X) / seconds:,.0f} rows/s, {seconds:.1f} s, {seconds / product:.2f} × the bare product")
     print(f"memory: {more:,.0f} MiB more; the table of scores would take {whole:,.0f} MiB", flush=True)
     if words.index:
-        try_index(model, X, E, names)
+        try_index(mapped, E, names)
 
 
 if __name__ == "__main__":

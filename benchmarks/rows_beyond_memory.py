@@ -6,7 +6,7 @@ A file of simulated features is written to the temporary folder (16 GB by defaul
 end; with `--keep FILE` it is written there, if it is not there yet, and left for another run. Every measurement runs in
 a process of its own, so that its peak memory is its own. Rows per second from the disk are compared with those in
 memory (on the first `--in-memory` rows) and with the bare costs: reading the file, dropped from the system's cache
-before, and the matrix product XᵀX in float64.
+before, and the matrix product XᵀX in float64. Rates per CPU second tell more where other programs are running.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ def measure(what: str, path: Path, rows: int, allowed: int) -> None:
     kind, _, method = what.partition(" ")
     if kind == "read":
         forget(path)
-        began = time.perf_counter()
+        began, used = time.perf_counter(), time.process_time()
         with path.open("rb", buffering=0) as file:
             into = memoryview(bytearray(2**24))
             while file.readinto(into):
                 pass
-        seconds, rows = time.perf_counter() - began, len(X)
+        seconds, cpu, rows = time.perf_counter() - began, time.process_time() - used, len(X)
     elif kind == "product":
         block = X[: min(len(X), BLOCK)].astype(np.float64)
-        began = time.perf_counter()
+        began, used = time.perf_counter(), time.process_time()
         total = np.zeros((X.shape[1], X.shape[1]))
         for _ in range(3):
             total += block.T @ block
-        seconds, rows = time.perf_counter() - began, 3 * len(block)
+        seconds, cpu, rows = time.perf_counter() - began, time.process_time() - used, 3 * len(block)
     else:
         from firstsight.methods import make_estimator
 
@@ -74,10 +74,10 @@ def measure(what: str, path: Path, rows: int, allowed: int) -> None:
         given = X if kind == "disk" else X[:rows]
         if kind == "disk":
             forget(path)
-        began = time.perf_counter()
+        began, used = time.perf_counter(), time.process_time()
         model.fit(given, np.arange(rows) % CLASSES, descriptions)
-        seconds = time.perf_counter() - began
-    print(json.dumps({"seconds": seconds, "rows": rows, "peak_gib": peak_gib()}))
+        seconds, cpu = time.perf_counter() - began, time.process_time() - used
+    print(json.dumps({"seconds": seconds, "cpu": cpu, "rows": rows, "peak_gib": peak_gib()}))
 
 
 def peak_gib() -> float:
@@ -111,8 +111,9 @@ def main() -> None:
             command = [sys.executable, __file__, *sys.argv[1:], "--measure", what, str(path)]
             found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
             found["rate"] = found["rows"] / found["seconds"]
+            each = f"{found['cpu'] / found['rows'] * 1e6:.1f} CPU µs per row"
             print(
-                f"{what}: {found['rate']:,.0f} rows/s, {found['seconds']:.1f} s, {found['peak_gib']:.2f} GiB",
+                f"{what}: {found['rate']:,.0f} rows/s, {found['seconds']:.1f} s, {each}, {found['peak_gib']:.2f} GiB",
                 flush=True,
             )
             return found
@@ -121,8 +122,9 @@ def main() -> None:
         for method in filter(None, words.methods.split(",")):
             memory, disk = run(f"memory {method}"), run(f"disk {method}")
             slower = min(bare.values()) if method in ("eszsl", "sae") else bare["read"]
+            per_cpu = memory["cpu"] / memory["rows"] * disk["rows"] / disk["cpu"]
             print(f"  {method}: {disk['rate'] / memory['rate']:.2f} of the rate in memory", end="")
-            print(f", {disk['rate'] / slower:.2f} of the slower of disk and products", flush=True)
+            print(f" ({per_cpu:.2f} per CPU second), {disk['rate'] / slower:.2f} of the slower of disk and products")
 
 
 if __name__ == "__main__":

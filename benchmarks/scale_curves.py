@@ -4,8 +4,8 @@
 
 Fits read their rows from a file in the temporary folder; `top_k` ranks the five best of many classes for 200 rows. CPU
 seconds of this process, the least of the repeats: other programs on the machine change them little. Beside the picture
-a table of the same name (.csv) is written. An exponent of 1 is linear; below, fixed costs are still felt. At the end the
-largest size is multiplied up to a billion rows and a million classes: arithmetic, not a measurement.
+a table of the same name (.csv) is written. An exponent of 1 is linear; below, fixed costs are still felt. At the end,
+the largest size is multiplied up to a billion rows and a million classes: arithmetic, not a measurement.
 """
 
 from __future__ import annotations

@@ -21,3 +21,12 @@ def test_with_one_hot_descriptions_it_is_ridge_regression_on_the_labels():
     model = ESZSL(feature_penalty=1.0, attribute_penalty=1.0, feature_scaling=None).fit(X, y)
     ridge = np.linalg.solve(X.T @ X + (X**2).sum() / 3 * np.eye(3), X.T @ np.eye(4)[y])
     np.testing.assert_allclose(model.decision_function(X), X @ ridge / 2, atol=1e-12)
+
+
+def test_more_classes_than_features_get_the_scores_that_a_few_get(task):
+    model = ESZSL().fit(task.X, task.y, task.table)
+    assert len(task.table) > task.X.shape[1] > 5
+    few = [model.decision_function(task.X, classes=task.table.iloc[i : i + 5]) for i in range(0, len(task.table), 5)]
+    np.testing.assert_allclose(
+        model.decision_function(task.X, classes=task.table), np.hstack(few), rtol=1e-5, atol=1e-6
+    )

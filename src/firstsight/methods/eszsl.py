@@ -104,10 +104,12 @@ class ESZSL(MomentClassifier):
         self.weights_ = solve(right, half.T, assume_a="pos").T.astype(moments.dtype)  # (d, a)
 
     def _embed_classes(self, A):
-        return A @ self.weights_.T  # (k, d): one linear classifier per class
+        # One linear classifier per class (k, d); of more classes than features, rows are brought to the descriptions.
+        return ("rows", A) if len(A) > len(self.weights_) else ("classes", A @ self.weights_.T)
 
     def _scores(self, X, E, seen):
-        return X @ E.T  # (n, k)
+        mapped, classes = E
+        return (X @ self.weights_ if mapped == "rows" else X) @ classes.T  # (n, k)
 
     def _export_scores(self, graph, X, A):
         return graph.bilinear(X, self.weights_, A)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+_CHUNK = 64  # columns
+
 
 class BestClasses:
     """The `k` best classes of `n` rows, best first; of equal scores, that of the earlier class counts as better.
@@ -36,10 +38,14 @@ def best_columns(scores: np.ndarray, k: int) -> np.ndarray:
     n, m = scores.shape
     if k == 1:
         return scores.argmax(axis=1)[:, None]
-    if k >= m // 8:
+    chunks = m // _CHUNK
+    if chunks < 2 * k:
         return np.argsort(-scores, axis=1, kind="stable")[:, :k]
-    least = np.partition(scores, m - k, axis=1)[:, m - k]  # a sort of all columns takes longer than the scores did
-    rows, columns = np.nonzero(scores >= least[:, None])  # k of each row, more where some are equal
+    # A sort would take longer than the scores did. k chunks have a score of at least the k-th best of their highest
+    # ones, so nothing below that is among the k best; what is left is little, unless most are equal.
+    highest = scores[:, : chunks * _CHUNK].reshape(n, chunks, _CHUNK).max(axis=2)
+    least = np.partition(highest, chunks - k, axis=1)[:, chunks - k]
+    rows, columns = np.divmod(np.flatnonzero(scores >= least[:, None]), m)
     order = np.lexsort([columns, -scores[rows, columns], rows])
     starts = np.searchsorted(rows, np.arange(n))
     found: np.ndarray = columns[order][starts[:, None] + np.arange(k)]
