@@ -132,6 +132,8 @@ def _example(document: dict[str, Any], path: str, method: str, route: dict[str, 
                  if needed and "." not in name]  # fmt: skip
         forms = " ".join(f"-F {name}=@picture.png" if name.startswith("picture") else f"-F {name}=…" for name in names)
         return f"curl{change} {forms} {server}{path}"
+    if content.startswith("image"):
+        return f"curl --data-binary @picture.png {server}{path}"
     body = " --json '{…}'" if content else ""
     return f"curl -X POST{change}{body} {server}{path}"
 
