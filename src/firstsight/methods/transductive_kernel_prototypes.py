@@ -13,7 +13,7 @@ from firstsight.methods.kernel_prototypes import KernelPrototypes
 from firstsight.methods.parts.class_mean_prior import same_rows
 from firstsight.methods.parts.description_kernel import fit_kernel, kernel
 from firstsight.methods.parts.pool_mixture import Labelled, PoolProblem
-from firstsight.methods.parts.pool_trial import CAP, CAPS, POOL_USUAL, PoolTrial
+from firstsight.methods.parts.pool_trial import CAPS, POOL_USUAL, PoolTrial
 from firstsight.methods.parts.prototypes import PrototypeSearch, class_statistics, fit_prototypes
 from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.transductive_classifier import TransductiveClassifier
@@ -48,8 +48,8 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         1: EM starts from the inductive answer; 2: also from a softened one, cooling down; 3: also from clusters of the
         pool, matched one to one with the predicted means.
     cap : float or None
-        The most rows that a class's share of the pool counts as; 0: the pool is ignored. None: 10, or 30 where
-        simulated tasks say so beyond their noise; without `search`, 17.
+        The most rows that a class's share of the pool counts as; 0: the pool is ignored. None: 10 or, where
+        simulated tasks say so beyond their noise, 30.
     temperature : float
         τ, the variance of rows about their class's mean, in units of that within seen classes.
     rounds : int
@@ -176,7 +176,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         of_em = {name: getattr(self, name) for name in ("starts", "temperature", "rounds", "pool_nugget")}
         without = {**self.settings_, **of_em, "cap": 0.0}
         usual = {**self.settings_, **POOL_USUAL, **given, **of_em}
-        chosen = {**usual, "cap": CAP if self.cap is None else self.cap, "seen_handicap": 0.0}
+        chosen = {**usual, "cap": CAPS[0] if self.cap is None else self.cap, "seen_handicap": 0.0}
         if self.cap == 0:
             chosen = without
         elif self.search and search.tasks:

@@ -17,9 +17,9 @@ from firstsight.methods.parts.whitened_space import moments_of, of_unit_length, 
 # on outer folds of the training classes of six data sets. Searching for them in every fit took noise for gain: it lost
 # 15 points where classes are few, and won one where they are many.
 POOL_USUAL: Settings = {"shrinkage": 0.45, "noise": 3.0}
-# Caps that go with little and with much belief in a pool, and the one that is taken unasked. Many classes that are hard
-# to tell apart lose by much belief; what the trial says for it has to exceed so many standard errors.
-CAPS, CAP, SURE = (10.0, 30.0), 17.0, 1.0
+# Caps that go with little and with much belief in a pool. Many classes that are hard to tell apart lose by much belief,
+# and so do pools that lack classes; what the trial says for it has to exceed so many standard errors.
+CAPS, SURE = (10.0, 30.0), 1.0
 
 
 class PoolTrial:
