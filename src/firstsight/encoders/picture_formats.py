@@ -9,6 +9,8 @@ from typing import Any
 
 from PIL import Image
 
+from firstsight.encoders.picture_headings import is_endless
+
 # The only formats that Pillow is asked for: others (such as EPS) start programs or are read by slow, seldom used code.
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "PPM", "AVIF", "JPEG2000")
 SUFFIXES = (
@@ -69,6 +71,8 @@ def sniff(head: bytes) -> str | None:
 def open_picture(content: bytes) -> Image.Image:
     """The picture in a file's bytes, not yet unpacked."""
     kind = sniff(content[:HEAD])
+    if is_endless(content, kind):
+        raise Undecodable("damaged, or made to be read for ever: its heading has more parts than any picture's")
     if kind == "HEIF":
         try:
             from pillow_heif import HeifImageFile  # type: ignore[import-not-found,unused-ignore]
@@ -89,7 +93,9 @@ def claimed_bytes(content: bytes) -> int:
         width, height = _webp_size(content[:30])
         return width * height * 16
     if kind == "JPEG2000":
-        return max((_codestream_bytes(content[at.end() :][:36]) for at in _CODESTREAM.finditer(content)), default=0)
+        return max(
+            (_codestream_bytes(content[at.end() : at.end() + 36]) for at in _CODESTREAM.finditer(content)), default=0
+        )
     return 0
 
 
