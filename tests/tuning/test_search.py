@@ -11,6 +11,7 @@ from firstsight.errors import BadInput, UnknownName, UnreadableFile
 from firstsight.evaluation import evaluate
 from firstsight.methods import ESZSL, SJE
 from firstsight.tuning.choices import read_choice
+from jobs_here import Here
 
 pytestmark = pytest.mark.usefixtures("in_process")
 
@@ -37,6 +38,20 @@ def test_the_best_candidate_has_the_highest_mean_over_the_folds(small):
     assert not hasattr(choice.estimator, "classes_")
     assert len(choice.model.seen_classes_) == 14
     assert choice.model is choice.model
+
+
+def test_a_race_starts_its_worker_processes_once(small, monkeypatch):
+    started = []
+
+    class Counted(Here):
+        def __init__(self, threads):
+            started.append(threads)
+            super().__init__(threads)
+
+    monkeypatch.setattr("firstsight.execution.local_workers._Process", Counted)
+    choice = _tune(small, objective="t1", race=True, folds=3)
+    assert {len(candidate.scores["zsl"]) for candidate in choice.candidates} == {1, 3}  # it has raced in two turns
+    assert len(started) == 1
 
 
 def test_both_objectives_share_their_fits_and_say_where_they_disagree(small):

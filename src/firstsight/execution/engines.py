@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, Protocol
 
 from firstsight.data import ZeroShotDataset
@@ -42,6 +42,20 @@ def engine_of(engine: Any = "local", scheduler: str | None = None, processes: in
     from firstsight.execution.dask_workers import DaskWorkers
 
     return lambda jobs: DaskWorkers(where)
+
+
+@contextmanager
+def keep_workers(engine: Engine) -> Iterator[Engine]:
+    """An engine whose workers stay for the next call: to start a process takes longer than most fits."""
+    with ExitStack() as ending:
+        opened: list[Workers] = []
+
+        def same(jobs: int) -> AbstractContextManager[Workers]:
+            if not opened:
+                opened.append(ending.enter_context(engine(jobs)))
+            return nullcontext(opened[0])
+
+        yield same
 
 
 def cluster_of(engine: Any, scheduler: str | None) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from firstsight.data import ZeroShotDataset, load_dataset
 from firstsight.errors import BadInput, UnknownName
 from firstsight.evaluation import TITLES, fit_on
-from firstsight.execution.engines import engine_of
+from firstsight.execution.engines import engine_of, keep_workers
 from firstsight.execution.entries import Entry, entry_of, plain
 from firstsight.execution.plan import in_words
 from firstsight.execution.session import records_folder
@@ -261,8 +261,8 @@ def tune(
     parts = dataset.validation_folds(folds)
     default = _default(searched, values)
     tell = progress if callable(progress) else (tell_fit if progress else _hear_nothing)
-    with records_folder(out) as folder:
-        fits = Trials(folder, parts, searched, objectives, random_state, where, tell, calibrated)
+    with records_folder(out) as folder, keep_workers(where) as workers:
+        fits = Trials(folder, parts, searched, objectives, random_state, workers, tell, calibrated)
         if search == "grid" and race:
             candidates = _race(fits, grid_candidates(values), default)
         elif search == "grid":
