@@ -36,6 +36,7 @@ PARTS = {
     "GIF": (after_colours, b"\x21\xfe\x01a\x00"),
     "GIF, blocks as long as a picture's mark": (after_colours, b"\x21\xfe\x2c" + b"a" * 44 + b"\x01a" * 9 + b"\x00"),
     "JPEG2000": (lambda content: 12, b"\x00\x00\x00\x08free"),
+    "PPM, blanks": (lambda content: 2, b" " * 1000),
     "PPM": (lambda content: 3, b"#" + b"a" * 70_000 + b"\n"),
 }
 
@@ -54,7 +55,7 @@ def test_a_heading_of_more_parts_than_any_pictures_is_refused_before_pillow_sees
 
 def test_a_plain_picture_with_a_comment_per_number_is_refused():
     text = b"P3\n8 8\n255\n"
-    assert decode_picture(text + b"1 " * 192).size == (8, 8)
+    assert decode_picture(text + b"#a\n" + b"1 " * 192).getpixel((0, 0)) == (1, 1, 1)
     with pytest.raises(Undecodable, match="more parts than any picture's"):
         decode_picture(text + b"#a\n" * 2000 + b"1 " * 192)
 
@@ -62,4 +63,4 @@ def test_a_plain_picture_with_a_comment_per_number_is_refused():
 def test_a_million_marks_of_a_codestream_are_looked_at_once_each():
     """Each was looked for in a copy of all that follows: 3 MB took minutes."""
     content = picture("JPEG2000")
-    assert claimed_bytes(content + b"\xff\x4f\xff\x51" * 200_000) >= claimed_bytes(content)
+    assert claimed_bytes(content + b"\xff\x4f\xff\x51" * 50_000) >= claimed_bytes(content)
