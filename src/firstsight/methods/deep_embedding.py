@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from firstsight.data_parallel import team
 from firstsight.devices import Precision, find_device
 from firstsight.disk_rows import DiskRows
 from firstsight.errors import FirstsightWarning
@@ -257,7 +258,7 @@ class DeepEmbedding(ZeroShotClassifier):
         settings = self._settings(len(X))
         if isinstance(X, DiskRows):
             self.feature_scaler_ = fit_scaling_from_disk(self.feature_scaling, X)
-        with progress(type(self).__name__, settings["iterations"], self.verbose) as show:
+        with progress(type(self).__name__, settings["iterations"], self.verbose and team().rank == 0) as show:
             training = self._begin(settings, show, X, y, S)
             if training.round == 1:
                 rows = self._source(X, training, settings["batch_size"])

@@ -12,6 +12,7 @@ import torch
 from sklearn.utils._param_validation import Interval
 from torch import Tensor
 
+from firstsight.data_parallel import team
 from firstsight.devices import Precision
 from firstsight.methods.base import RandomState, Setting
 from firstsight.methods.deep_embedding import DeepEmbedding
@@ -166,7 +167,7 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
         n, seen, classes = len(X), len(S), len(S) + len(U)
         labels = torch.from_numpy(y)
         total = settings["iterations"] + (rounds - 1) * settings["round_iterations"]
-        with progress(type(self).__name__, total, self.verbose) as show:
+        with progress(type(self).__name__, total, self.verbose and team().rank == 0) as show:
             training = self._begin(settings, show, X, y, S, pool, U)
             A = as_tensor(np.concatenate([S, U]), training.device)
             # One tensor for both kinds of rows, so that a batch is gathered in one go; the pool is the end of it.

@@ -41,7 +41,7 @@ def eq_1_by_loops(net, X, y, A, separation, penalty):
 
 def test_the_loss_is_eq_1_computed_by_plain_loops(problem):
     net, X, y, A = problem
-    regression, classification = net.visual_loss(net.visual(X), y, net.semantic(A), None)
+    regression, classification = net.visual_loss(net.visual(X), y, net.semantic(A), None, len(X))
     norm = sum(weight.square().sum() for weight in net.weights.values())
     ours = (regression + 7.0 * classification + 0.3 * norm).item()
     assert ours == pytest.approx(eq_1_by_loops(net, X, y, A, 7.0, 0.3), rel=1e-5)
@@ -75,7 +75,7 @@ def test_the_gradient_by_hand_is_that_of_autograd(absent):
     X, A = torch.randn(23, 7, generator=generator), torch.rand(5, 5, generator=generator)
     y = torch.randint(0, 4, (23,), generator=generator)
     targets = net.semantic(A).detach()
-    regression, classification = net.visual_loss(net.visual(X), y, targets, absent)
+    regression, classification = net.visual_loss(net.visual(X), y, targets, absent, len(X))
     expected = torch.autograd.grad(regression + 7.0 * classification, [net.weights[name] for name in VISUAL])
     for _ in range(2):  # the second time into the memory of the first
         losses = net.visual_gradient(X, y, targets, 7.0, absent)
@@ -91,7 +91,7 @@ def test_adams_weight_decay_is_the_gradient_of_the_penalty(problem):
     penalty, separation, rate = 0.3, 7.0, 1e-3
     with torch.no_grad():
         targets = net.semantic(A)
-    regression, classification = net.visual_loss(net.visual(X), y, targets, None)
+    regression, classification = net.visual_loss(net.visual(X), y, targets, None, len(X))
     norm = sum(net.weights[name].square().sum() for name in VISUAL)
     full = regression + separation * classification + penalty * norm
     gradients = torch.autograd.grad(full, [net.weights[name] for name in VISUAL])
@@ -120,7 +120,7 @@ def test_absent_classes_are_masked_out_of_the_softmax(problem):
     net, X, y, A = problem
     few = y < 3
     absent = torch.tensor([False, False, False, True])
-    masked = net.visual_loss(net.visual(X[few]), y[few], net.semantic(A), absent)[1]
+    masked = net.visual_loss(net.visual(X[few]), y[few], net.semantic(A), absent, len(X[few]))[1]
     logits = net.visual(X[few]) @ net.weights["classifier.weight"][:3].T + net.weights["classifier.bias"][:3]
     torch.testing.assert_close(masked, torch.nn.functional.cross_entropy(logits, y[few]))
 

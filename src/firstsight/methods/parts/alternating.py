@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from firstsight.data_parallel import team
 from firstsight.disk_rows import DiskRows, blocks_of
 from firstsight.methods.parts.checkpoint import Checkpoint, CheckpointHeader
 from firstsight.methods.parts.rows import Rows
@@ -35,6 +36,7 @@ class AlternatingTraining:
         self.settings, self.checkpoint, self.show, self.factor = settings, checkpoint, show, factor
         self.device, self.precision = device, precision
         self.generator = make_generator(random_state)
+        team().same_chance(self.generator, device)
         self.round, self.iteration, self.done = 1, 0, 0
         self.history: list[dict[str, float]] = []
         self.kept: dict[str, Tensor] = {}  # what else the caller wants back after a kill
@@ -55,6 +57,8 @@ class AlternatingTraining:
         counts = torch.bincount(y, minlength=len(A))
         absent = (counts == 0).to(self.device) if (counts == 0).any() else None
         y = y.to(self.device)
+        team().agree("number of rows", len(y), self.device)
+        team().agree("number of iterations done", self.done, self.device)
         if self.iteration == 0:
             net.start(settings["penalty"])
         while self.iteration < iterations:
@@ -93,7 +97,7 @@ class AlternatingTraining:
         return TwoBranch({name: weight.detach().to(self.device) for name, weight in weights.items()}, self.precision)
 
     def save(self, force: bool = False) -> None:
-        if self.checkpoint and (force or self.checkpoint.is_due()):
+        if self.checkpoint and team().rank == 0 and (force or self.checkpoint.is_due()):
             kept = {f"kept/{name}": value for name, value in self.kept.items()}
             tensors = {**self.net.state(), **kept, "generator": self.generator.get_state()}
             names = ("round", "iteration", "done", "history")

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, linear, relu_
 
+from firstsight.data_parallel import team
 from firstsight.devices import lowered
 from firstsight.methods.parts.rows import Rows
 from firstsight.methods.parts.tensors import linear as new_layer
@@ -79,20 +80,24 @@ class TwoBranch:
         hidden = relu_(linear(A, self.weights["semantic.0.weight"], self.weights["semantic.0.bias"]))
         return relu_(linear(hidden, self.weights["semantic.1.weight"], self.weights["semantic.1.bias"]))
 
-    def visual_loss(self, embedded: Tensor, y: Tensor, targets: Tensor, absent: Tensor | None) -> tuple[Tensor, Tensor]:
+    def visual_loss(
+        self, embedded: Tensor, y: Tensor, targets: Tensor, absent: Tensor | None, whole: int
+    ) -> tuple[Tensor, Tensor]:
         """Eq. 4 of φ(x) without λ and η: mean squared distance to the class's ψ, summed over dimensions; cross-entropy.
 
-        `absent` marks classes without any training row; they are masked out of the softmax.
+        The means are over a batch of `whole` rows, of which these may be a part. `absent` marks classes without any
+        training row; they are masked out of the softmax.
         """
         with lowered(self.device, self.precision):
             logits = linear(embedded, self.weights["classifier.weight"], self.weights["classifier.bias"])
         if absent is not None:
             logits = logits.masked_fill(absent, -torch.inf)
-        return (embedded - targets[y]).square().sum() / len(embedded), cross_entropy(logits, y)
+        distance = (embedded - targets[y]).square().sum()
+        return distance / whole, cross_entropy(logits, y, reduction="sum") / whole
 
     @torch.no_grad()
-    def visual_gradient(self, X, y, targets, separation: float, absent=None) -> Tensor:
-        """The gradient of Eq. 4 as `.grad` of φ's and W's weights; returns both mean losses (2,).
+    def visual_gradient(self, X, y, targets, separation: float, absent=None, whole: int | None = None) -> Tensor:
+        """The gradient of Eq. 4 as `.grad` of φ's and W's weights; returns both losses (2,).
 
         Autograd goes from the losses to φ(x). What is left is one layer, and done by hand, so that its gradient, the
         largest tensor of all, is written to the same memory every time.
@@ -101,7 +106,7 @@ class TwoBranch:
         with lowered(self.device, self.precision):
             embedded = self.visual(X).float().requires_grad_(True)  # (b, e)
         with torch.enable_grad():
-            losses = self.visual_loss(embedded, y, targets, absent)
+            losses = self.visual_loss(embedded, y, targets, absent, whole or len(X))
             total = losses[0] + separation * losses[1]
             slope, *gradients = torch.autograd.grad(total, [embedded, *classifier])
         slope = torch.ops.aten.threshold_backward(slope, embedded, 0)  # of relu
@@ -120,19 +125,25 @@ class TwoBranch:
         """Step (a): one pass of Adam over all rows for φ and W, ψ fixed. Returns both mean losses (2,)."""
         with torch.no_grad():
             targets = self.semantic(A)  # ψ is fixed, so its output is the same for the whole pass
-        totals = torch.zeros(2, device=self.device)
+        totals, processes = torch.zeros(2, device=self.device), team()
         for batch, X in rows.batches(batch_size, generator):
-            losses = self.visual_gradient(X, y[batch], targets, separation, absent)
+            part = processes.part(len(batch))
+            losses = self.visual_gradient(X[part], y[batch[part]], targets, separation, absent, len(batch))
+            processes.add_up(*(self.weights[name].grad for name in VISUAL))
             self.optimizers["visual"].step()
             totals += len(batch) * losses
+        processes.add_up(totals)
         return totals / len(y)
 
     @torch.no_grad()
     def class_means(self, rows: Rows, y: Tensor, counts: Tensor) -> Tensor:
         """μ (C, e) of classes with so many rows each."""
         sums = torch.zeros(len(counts), len(self.weights["visual.bias"]), device=self.device)
-        for part, X in rows.blocks(BLOCK):
-            sums.index_add_(0, y[part], self.visual(X))
+        processes = team()
+        for block, X in rows.blocks(BLOCK):
+            part = processes.part(len(X))
+            sums.index_add_(0, y[block][part], self.visual(X[part]))
+        processes.add_up(sums)
         return sums / counts.clamp(min=1)[:, None].to(self.device)
 
     def semantic_loss(self, A: Tensor, means: Tensor, shares: Tensor) -> Tensor:
