@@ -21,6 +21,8 @@ from firstsight.files import open_regular
 
 MEMORY = 2**30  # bytes that reading and computing may take beside the model, where nothing else is said
 LARGEST_BLOCK = 8192  # rows: enough for a matrix product
+# Bytes of a block. For more than 32 MiB, C libraries ask the system every time, which costs as much as reading.
+_BLOCK_BYTES = 24 * 2**20
 _AT_ONCE = 12  # blocks in memory at the worst: read ahead, in float32, in float64, scaled, its products
 _GAP = 4  # rows that are rather read and dropped than jumped over
 
@@ -114,7 +116,8 @@ class DiskRows:
     @property
     def block(self) -> int:
         """Rows read at once."""
-        return max(1, min(LARGEST_BLOCK, self.memory // (_AT_ONCE * max(1, self.shape[1]) * self.itemsize)))
+        row = max(1, self.shape[1]) * self.itemsize
+        return max(1, min(LARGEST_BLOCK * row, _BLOCK_BYTES, self.memory // _AT_ONCE) // row)
 
     def blocks(self, step: int | None = None) -> Iterator[tuple[slice, np.ndarray]]:
         """All rows, one block after the other, the next being read meanwhile; NaN and infinity are refused."""
