@@ -6,7 +6,9 @@ ALL := .venv/.all
 SITE := .venv/.site
 # uv installs several times faster than pip; where it is not there, or does not know where packages come from, pip does it.
 UV := $(shell command -v uv)
-# Neither compiles what nobody imports: for torch alone that takes half a minute and 300 MB.
+# Neither compiles what nobody imports: for torch alone that takes half a minute and 300 MB. So the first import must be allowed to
+# keep what it compiles; else every process that is started compiles torch again, which takes 10 s instead of 3.
+unexport PYTHONDONTWRITEBYTECODE
 install = $(if $(UV),$(UV) pip install --quiet --python $(1)/bin/python $(2) ||) $(1)/bin/python -m pip install --quiet --no-compile $(2)
 
 # A browser for the tests of pages, where there is none and we may install one. Without it they skip and say so.
