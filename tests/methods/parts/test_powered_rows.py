@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from firstsight.methods.parts.powered_rows import as_learned_from, leading_directions
+from firstsight.methods.parts.powered_rows import as_learned_from, leading_directions, powered
 
 
 def test_a_rotation_learned_from_some_rows_knows_nothing_of_the_others():
@@ -33,3 +34,12 @@ def test_without_a_basis_only_the_centre_is_learned_anew():
     alone = as_learned_from(rows[:20], leading_directions([rows], 1.0, 8))
     assert alone.basis is None
     np.testing.assert_allclose(alone(rows[:20]).mean(axis=0), 0, atol=1e-6)
+
+
+@pytest.mark.parametrize("components", [6, 39, 50])
+def test_fewer_rows_than_dimensions_are_turned_to_their_own_leading_directions(components):
+    X = (np.random.default_rng(3).normal(size=(40, 60)) * np.geomspace(1, 0.1, 60)).astype(np.float32)
+    found = leading_directions([X[:25], X[25:]], 0.5, components)
+    np.testing.assert_allclose(found.basis.T @ found.basis, np.eye(components), atol=1e-5)
+    sizes = np.linalg.svd(powered(X, 0.5) - powered(X, 0.5).mean(axis=0), compute_uv=False)
+    np.testing.assert_allclose((found(X) ** 2).sum(), (sizes[:components] ** 2).sum(), rtol=1e-4)
