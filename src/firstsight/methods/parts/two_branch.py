@@ -80,46 +80,41 @@ class TwoBranch:
         hidden = relu_(linear(A, self.weights["semantic.0.weight"], self.weights["semantic.0.bias"]))
         return relu_(linear(hidden, self.weights["semantic.1.weight"], self.weights["semantic.1.bias"]))
 
-    def visual_loss(
-        self, embedded: Tensor, y: Tensor, targets: Tensor, absent: Tensor | None, whole: int
-    ) -> tuple[Tensor, Tensor]:
-        """Eq. 4 of φ(x) without λ and η: mean squared distance to the class's ψ, summed over dimensions; cross-entropy.
-
-        The means are over a batch of `whole` rows, of which these may be a part. `absent` marks classes without any
-        training row; they are masked out of the softmax.
-        """
-        with lowered(self.device, self.precision):
-            logits = linear(embedded, self.weights["classifier.weight"], self.weights["classifier.bias"])
-        if absent is not None:
-            logits = logits.masked_fill(absent, -torch.inf)
-        distance = (embedded - targets[y]).square().sum()
-        return distance / whole, cross_entropy(logits, y, reduction="sum") / whole
-
     @torch.no_grad()
     def visual_gradient(self, X, y, targets, separation: float, absent=None, whole: int | None = None) -> Tensor:
         """The gradient of Eq. 4 as `.grad` of φ's and W's weights; returns both losses (2,).
 
-        Autograd goes from the losses to φ(x). What is left is one layer, and done by hand, so that its gradient, the
-        largest tensor of all, is written to the same memory every time.
+        They are, without λ and η, the mean squared distance to the class's ψ (summed over dimensions) and the
+        cross-entropy, both over a batch of `whole` rows, of which these may be a part. `absent` marks classes without
+        any training row; they are masked out of the softmax.
+
+        By hand but for the softmax: the gradient of φ's weights, the largest tensor of all, is written to the same
+        memory every time, and what is done entry by entry is done in place.
         """
-        weight, bias, *classifier = (self.weights[name] for name in VISUAL)
+        whole = whole or len(X)
+        weight, bias, columns, offset = (self.weights[name] for name in VISUAL)
         with lowered(self.device, self.precision):
-            embedded = self.visual(X).float().requires_grad_(True)  # (b, e)
+            embedded = self.visual(X).float()  # (b, e)
+            logits = linear(embedded, columns, offset).requires_grad_(True)  # (b, C)
+        away = embedded - targets.index_select(0, y)
+        regression = away.square().sum() / whole
         with torch.enable_grad():
-            losses = self.visual_loss(embedded, y, targets, absent, whole or len(X))
-            total = losses[0] + separation * losses[1]
-            slope, *gradients = torch.autograd.grad(total, [embedded, *classifier])
-        slope = torch.ops.aten.threshold_backward(slope, embedded, 0)  # of relu
-        for parameter, gradient in zip([bias, *classifier], [slope.sum(0), *gradients], strict=True):
-            parameter.grad = gradient
+            masked = logits if absent is None else logits.masked_fill(absent, -torch.inf)
+            classification = cross_entropy(masked, y, reduction="sum") / whole
+            (slope,) = torch.autograd.grad(separation * classification, logits)
+        with lowered(self.device, self.precision):
+            columns.grad, back = (slope.T @ embedded).float(), (slope @ columns).float()
+        offset.grad = slope.float().sum(0)
+        back = torch.ops.aten.threshold_backward(back.add_(away.mul_(2 / whole)), embedded, 0)  # of relu
+        bias.grad = back.sum(0)
         if weight.grad is None:
             weight.grad = torch.empty_like(weight)
         if self.precision == "float32":
-            torch.mm(slope.T, X, out=weight.grad)
+            torch.mm(back.T, X, out=weight.grad)
         else:
             with lowered(self.device, self.precision):
-                weight.grad.copy_(slope.T @ X)
-        return torch.stack(losses)
+                weight.grad.copy_(back.T @ X)
+        return torch.stack([regression, classification.detach()])
 
     def visual_pass(self, rows: Rows, y, A, separation, batch_size, generator, absent=None) -> Tensor:
         """Step (a): one pass of Adam over all rows for φ and W, ψ fixed. Returns both mean losses (2,)."""
