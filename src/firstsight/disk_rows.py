@@ -235,5 +235,5 @@ def _header(path: Path) -> tuple[int, np.dtype[Any], tuple[int, int], tuple[int,
 
 def _state(file: IO[bytes]) -> tuple[int, ...]:
     """Changes when the file does, or another one takes its place."""
-    found = os.fstat(file.fileno())
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    status = os.fstat(file.fileno())
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

@@ -11,7 +11,7 @@ import numpy as np
 
 
 class Observer(Protocol):
-    """What is told of every fit inside an `observing` block, whichever estimator, pipeline or search it is part of."""
+    """What is reported of every fit inside an `observing` block, whichever estimator, pipeline or search it is."""
 
     def prepared(self, S: np.ndarray, U: np.ndarray) -> None:
         """The scaled descriptions of seen and of unseen classes; an inductive method gets the first alone."""

@@ -173,7 +173,7 @@ def test_a_scheduler_that_goes_away_is_one_sentence_and_finished_cells_are_kept(
             "tcp://127.0.0.1:1",
             "answered at tcp://127.0.0.1:1 within 0.3 seconds; check the address",
         ),
-        (BadInput, "nonsense://a", "'nonsense://a' is no scheduler's address"),
+        (BadInput, "nonsense://a", "'nonsense://a' is not a scheduler's address"),
     ],
 )
 def test_a_scheduler_that_does_not_answer_is_one_sentence(small, monkeypatch, kind, address, said):

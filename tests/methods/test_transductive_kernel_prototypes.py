@@ -117,7 +117,7 @@ def test_a_pool_helps_where_descriptions_are_inexact():
     assert after > before
 
 
-def test_unseen_classes_are_known_by_description_and_later_ones_are_foretold(task):
+def test_unseen_classes_are_known_by_description_and_later_ones_are_predicted(task):
     model = TransductiveKernelPrototypes(setting="zsl", **QUICK)
     model.fit(task.X, task.y, task.table, X_unlabeled=task.X_unseen)
     renamed = task.table.loc[task.unseen].rename(index=lambda c: f"new {c}")

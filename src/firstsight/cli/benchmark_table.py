@@ -24,7 +24,7 @@ EVERY = 60.0  # seconds between two signs of life where nobody watches
 
 
 class Display:
-    """Follows a session; `show` is told of every job that begins or ends."""
+    """Follows a session; `show` hears of every job that begins or ends."""
 
     def __init__(self, plans: dict[str, list[Job]], session: Session, out: Path):
         self.console = screen()

@@ -87,8 +87,8 @@ def _torch(backbone: Backbone, device: str, precision: str) -> Run:
 
     def run(pixels: np.ndarray) -> np.ndarray:
         with torch.inference_mode(), lowered(place, precision):
-            found = model(torch.from_numpy(pixels).to(place, memory_format=torch.channels_last))
-            features: np.ndarray = found.float().cpu().numpy()
+            output = model(torch.from_numpy(pixels).to(place, memory_format=torch.channels_last))
+            features: np.ndarray = output.float().cpu().numpy()
             return features
 
     return run

@@ -76,7 +76,7 @@ class Cluster:
             for future in wait(running, timeout=1.0, return_when=FIRST_COMPLETED).done:
                 key = running.pop(future)
                 try:
-                    found = future.result()
+                    answer = future.result()
                 except CancelledError:
                     self._gone()
                 except KilledWorker as killed:
@@ -84,7 +84,7 @@ class Cluster:
                         f"The processes that worked on {key} died, {killed.allowed_failures + 1} in a row; they may "
                         "have run out of memory. What was finished is kept."
                     ) from None
-                yield key, found
+                yield key, answer
 
     def _wait_for_workers(self) -> None:
         try:
@@ -121,7 +121,9 @@ def _connected(address: str) -> Any:
     try:
         return connect(address, timeout=ANSWER_SECONDS, set_as_default=False)
     except ValueError as error:
-        raise BadInput(f"{address!r} is no scheduler's address ({error}); give one such as tcp://node1:8786.") from None
+        raise BadInput(
+            f"{address!r} is not a scheduler's address ({error}); give one such as tcp://node1:8786."
+        ) from None
     except OSError:
         raise ClusterProblem(
             f"No Dask scheduler answered at {address} within {ANSWER_SECONDS} seconds; check the address, or start one "

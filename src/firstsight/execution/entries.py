@@ -71,16 +71,16 @@ class Entry:
 def entries_of(estimators: Any) -> list[Entry]:
     """Entries from what a caller names: words, classes, instances, (name, estimator) pairs, a dictionary; or one."""
     if isinstance(estimators, Mapping):
-        found = [entry_of(one, name) for name, one in estimators.items()]
+        entries = [entry_of(one, name) for name, one in estimators.items()]
     else:
         listed = estimators if isinstance(estimators, list | tuple) and not _is_pair(estimators) else [estimators]
-        found = [entry_of(one[1], one[0]) if _is_named(one) else entry_of(one) for one in listed]
-    if not found:
+        entries = [entry_of(one[1], one[0]) if _is_named(one) else entry_of(one) for one in listed]
+    if not entries:
         raise BadInput("No estimator was named; give a method's word, a class, an instance, or a list of these.")
-    names = [entry.name for entry in found]
+    names = [entry.name for entry in entries]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise BadInput(f"Two estimators would be called {twice!r} in the records; name them: [('one', …), ('two', …)].")
-    return found
+    return entries
 
 
 def _is_named(one: Any) -> bool:
@@ -126,16 +126,16 @@ def given_of(estimator: Any, prefix: str = "") -> dict[str, Any]:
     defaults = inspect.signature(type(estimator).__init__).parameters
     beside = {*_SUPPLIED, *getattr(type(estimator), "beside_results", ())}
     inner = dict(estimator.steps) if isinstance(estimator, Pipeline) else {}
-    found: dict[str, Any] = {}
+    given: dict[str, Any] = {}
     for name, value in estimator.get_params(deep=False).items():
         if hasattr(value, "get_params") and not isinstance(value, type):
             inner[name] = value
         elif name not in beside and name != "steps" and not _same(value, defaults[name].default):
-            found[f"{prefix}{name}"] = value
+            given[f"{prefix}{name}"] = value
     for name, step in inner.items():
         if hasattr(step, "get_params"):
-            found |= given_of(step, f"{prefix}{name}__")
-    return found
+            given |= given_of(step, f"{prefix}{name}__")
+    return given
 
 
 def description_of(estimator: Any) -> str:

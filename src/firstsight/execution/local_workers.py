@@ -107,10 +107,10 @@ class _Process:
 
     def last_words(self, told: str) -> str:
         """How it ended. loky tells the exit code in the text of its error alone: "…are {SIGKILL(-9)}"."""
-        found = re.search(r"\((-?\d+)\)\}", told)
-        if found is None:
+        match = re.search(r"\((-?\d+)\)\}", told)
+        if match is None:
             return "The process that ran this cell ended unexpectedly."
-        code = int(found[1])
+        code = int(match[1])
         with open(self._said, errors="replace", closefd=False) as log:
             log.seek(0)
             lines = log.read().strip().splitlines()

@@ -86,12 +86,12 @@ def in_words(parameters: dict[str, Any]) -> str:
 
 
 def choose_methods(words: str) -> list[str]:
-    """Command-line words of "all", or of names with commas between them."""
+    """Command-line words of "all", or of names separated by commas."""
     if words.strip() == "all":
         return list(all_methods())
     chosen = [word_of(find_method(word.strip())) for word in words.split(",") if word.strip()]
     if not chosen:
-        raise BadInput("No method was named; give --methods all, or names with commas between them.")
+        raise BadInput("No method was named; give --methods all, or names separated by commas.")
     return list(dict.fromkeys(chosen))
 
 
@@ -115,12 +115,12 @@ def make_plan(
             for seed in range(seeds if entry.has_chance else 1):
                 together: dict[str, Job] = {}
                 for setting in settings:
-                    found = (tuned or {}).get(entry.name, {}).get(setting)
-                    tuned_to = found["parameters"] if found else {}
+                    choice = (tuned or {}).get(entry.name, {}).get(setting)
+                    tuned_to = choice["parameters"] if choice else {}
                     fitted = entry.with_parameters({k: v for k, v in tuned_to.items() if k not in by_hand} | more)
-                    about: Any = found["tuned"] if found else False
-                    if found and by_hand:
-                        about = {**found["tuned"], "set_by_hand": sorted(by_hand)}
+                    about: Any = choice["tuned"] if choice else False
+                    if choice and by_hand:
+                        about = {**choice["tuned"], "set_by_hand": sorted(by_hand)}
                     # The same parameters mean the same fit, unless the setting changes what a fit is shown.
                     own = setting if is_transductive(entry.kind) else ""
                     mark = json.dumps([fitted.given, about, own], sort_keys=True)

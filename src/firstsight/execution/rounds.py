@@ -31,7 +31,7 @@ def rounds_of(model: Any, dataset: ZeroShotDataset, setting: str) -> list[dict[s
     names = model.classes_[model.pool_predictions_]  # (rounds, pool)
     if names.shape[1] != len(rows):
         return None
-    found = []
+    rounds = []
     for r, (predicted, selected) in enumerate(zip(names, model.selected_, strict=True)):
         if setting == "zsl":
             judged = figures(t1=(truth, predicted))
@@ -39,7 +39,7 @@ def rounds_of(model: Any, dataset: ZeroShotDataset, setting: str) -> list[dict[s
             judged = figures(ts=(truth[unseen], predicted[unseen]), tr=(truth[~unseen], predicted[~unseen]))
         of_setting = ("t1",) if setting == "zsl" else ("ts", "tr", "h")
         labels = (names[r - 1][selected] == truth[selected]) if r and selected.any() else None
-        found.append(
+        rounds.append(
             {
                 "round": r + 1,
                 **{name: percent(getattr(judged, name)) for name in of_setting},
@@ -47,4 +47,4 @@ def rounds_of(model: Any, dataset: ZeroShotDataset, setting: str) -> list[dict[s
                 "pseudo_label_accuracy": None if labels is None else round(100 * float(labels.mean()), 2),
             }
         )
-    return found
+    return rounds

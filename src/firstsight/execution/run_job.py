@@ -33,14 +33,14 @@ def run_job(
     began = time.perf_counter()
     _forget_peak()
     try:
-        found = _run(job, dataset, checkpoint, calibrate)
+        results = _run(job, dataset, checkpoint, calibrate)
     except Exception as error:
         message = " ".join(str(error).split())
         if not isinstance(error, FirstsightError):
             message = f"{type(error).__name__}: {message[:300]}"  # libraries may add pages of their own stack
         return failed(job, message, time.perf_counter() - began, dataset.split_hash, features)
     hashed = {"parameters_hash": parameters_hash(job)}
-    return [_record(job, {**values, **hashed}, dataset.split_hash, features) for values in found]
+    return [_record(job, {**values, **hashed}, dataset.split_hash, features) for values in results]
 
 
 def failed(job: Job, error: str, seconds: float, split: str, features: str) -> list[Record]:
@@ -142,13 +142,13 @@ def _calibrated(job: Job, dataset: ZeroShotDataset, curve: TradeOff) -> dict[str
 def _versions() -> dict[str, str]:
     import platform
 
-    found = {"firstsight": firstsight.__version__, "python": platform.python_version()}
+    versions = {"firstsight": firstsight.__version__, "python": platform.python_version()}
     for package in ("torch", "numpy", "scikit-learn"):
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
-            found[package] = "unknown"
-    return found
+            versions[package] = "unknown"
+    return versions
 
 
 def _threads() -> int:

@@ -76,8 +76,8 @@ def prepare(
         for dataset in datasets:
             _refuse_other_data(there[dataset.name], dataset, features[dataset.name], files[dataset.name].path)
         jobs = [job for n in names for job in longest_first(missing(plans[n], there[n], calibrate), there[n])]
-    except OtherRecords as found:
-        raise BadInput(f"{found}; {instead}.") from None
+    except OtherRecords as other:
+        raise BadInput(f"{other}; {instead}.") from None
     pending = {job.fingerprint() for job in jobs}
     places: dict[str, Place] = {}
     _remove_litter(folder)

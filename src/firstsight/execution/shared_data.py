@@ -54,10 +54,10 @@ def unshare(folder: Path) -> None:
 def shared_identity(folder: Path) -> str | None:
     """Which data set a folder holds, or None if it holds none."""
     try:
-        found: str = json.loads((folder / "names.json").read_text(encoding="utf-8"))["identity"]
+        identity: str = json.loads((folder / "names.json").read_text(encoding="utf-8"))["identity"]
     except OSError:
         return None
-    return found
+    return identity
 
 
 def open_shared(folder: Path) -> ZeroShotDataset:

@@ -51,14 +51,14 @@ def all_methods() -> dict[str, type[ZeroShotClassifier]]:
     dict
         The class of each method by its command-line word.
     """
-    found = dict(own_methods())
+    methods = dict(own_methods())
     for point in sorted(entry_points(group=__name__), key=lambda point: point.name):
         try:
-            found[_free_word(point, found)] = _loaded(point)
+            methods[_free_word(point, methods)] = _loaded(point)
         except Exception as error:  # whatever another package does wrong, the methods here go on working
             reason = " ".join(str(error).split())
             warnings.warn(f"The method {point.name!r} ({point.value}) is left out: {reason}", FirstsightWarning, 2)
-    return found
+    return methods
 
 
 def _free_word(point: EntryPoint, taken: dict[str, type[ZeroShotClassifier]]) -> str:

@@ -149,11 +149,11 @@ class KernelPrototypes(ZeroShotClassifier):
         settings = self._choose(search)
         rotation, rows = search.rows(settings["power"])
         self.kernel_ = {**fit_kernel(S), "descriptions": S}
-        found = class_statistics(rows, y, moments_of(rows, y, len(S)), settings["shrinkage"])
-        self._keep(rotation, fit_prototypes(found, kernel(self.kernel_, S, S), settings, rows, y))
+        statistics = class_statistics(rows, y, moments_of(rows, y, len(S)), settings["shrinkage"])
+        self._keep(rotation, fit_prototypes(statistics, kernel(self.kernel_, S, S), settings, rows, y))
 
     def _choose(self, search: PrototypeSearch) -> dict[str, float]:
-        """Parameters as they are given; of the others, what simulated tasks say or, unasked, the usual values."""
+        """Parameters as they are given; of the others, what simulated tasks say or, without search, the usual ones."""
         given = {name: getattr(self, name) for name in (*START, "seen_handicap") if getattr(self, name) is not None}
         settings = {**START, "refinement": self.refinement, "seen_handicap": HANDICAP, **given}
         self.search_ = {"tasks": 0, "chosen": settings, "tried": []}
@@ -214,7 +214,7 @@ class KernelPrototypes(ZeroShotClassifier):
     def _export_means(self, graph: Any, A: str) -> tuple[str, str]:
         """The mean (n, e) of each class, and whether (n, 1) it was seen; a known class is told by its description."""
         known, k, means = self.kernel_["descriptions"], len(self.seen_means_), self._known_means()
-        foretold = graph("MatMul", export_kernel(graph, self.kernel_, A), graph.constant(self.weights_))
+        predicted = graph("MatMul", export_kernel(graph, self.kernel_, A), graph.constant(self.weights_))
         gaps = graph("Sub", graph("Unsqueeze", A, graph.constant([1], np.int64)), graph.constant(known[None]))
         gaps = graph("ReduceMax", graph("Abs", gaps), axes=[2], keepdims=0)  # (n, known)
         same = graph("Cast", graph("LessOrEqual", gaps, graph.constant(1e-6 * np.abs(known).max())), to=1)
@@ -223,5 +223,5 @@ class KernelPrototypes(ZeroShotClassifier):
         number = graph("Max", graph.row_sums(same), graph.constant(1.0))
         own = graph("MatMul", graph("Div", same, number), graph.constant(means))
         seen = graph("MatMul", same, graph.constant((np.arange(len(known)) < k).astype(float)[:, None]))
-        other = graph("Mul", foretold, graph("Sub", graph.constant(1.0), is_known))
+        other = graph("Mul", predicted, graph("Sub", graph.constant(1.0), is_known))
         return graph("Add", own, other), graph("Min", seen, graph.constant(1.0))

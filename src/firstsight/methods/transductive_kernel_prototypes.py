@@ -58,7 +58,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         ν, once there is a pool.
     shrinkage, noise, seen_handicap : float or None
         As in `KernelPrototypes`. None: 0.45, 3 and what was best after EM on simulated tasks (without `search`, 0);
-        where the pool has no say, what the inductive search finds.
+        where the pool is not used, what the inductive search finds.
     power, nugget, stretch, refinement, components, search : various
         As in `KernelPrototypes`. With `search`, simulated tasks also say whether the pool is believed, and how far.
     feature_scaling, attribute_scaling : various
@@ -67,7 +67,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     Attributes
     ----------
     unseen_means_ : array (j, e)
-        M of the unseen classes that `fit` was told of.
+        M of the unseen classes that `fit` was given.
     kernel_ : dict
         As in `KernelPrototypes`, with descriptions (k + j, a) of seen and unseen classes.
     search_ : dict
@@ -117,13 +117,13 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         temperature: float = 3.0,
         rounds: int = 5,
         pool_nugget: float = 0.05,
-        power: float | None = None,
         shrinkage: float | None = None,
-        nugget: float | None = None,
         noise: float | None = None,
+        seen_handicap: float | None = None,
+        power: float | None = None,
+        nugget: float | None = None,
         stretch: float | None = None,
         refinement: int = 80,
-        seen_handicap: float | None = None,
         components: int = 512,
         search: bool = True,
         feature_scaling: Scaling = None,
@@ -158,12 +158,12 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         everyone, k = np.vstack([S, U]) if believed else S, len(S)
         self.kernel_ = {**fit_kernel(S), "descriptions": everyone}
         rotation, rows = search.rows(self.settings_["power"])
-        found = class_statistics(rows, y, moments_of(rows, y, k), self.settings_["shrinkage"])
+        statistics = class_statistics(rows, y, moments_of(rows, y, k), self.settings_["shrinkage"])
         K = kernel(self.kernel_, everyone, everyone)
-        model = fit_prototypes(found, K[:k, :k], self.settings_, rows, y)
+        model = fit_prototypes(statistics, K[:k, :k], self.settings_, rows, y)
         self.unseen_means_ = np.empty((0, model.means.shape[1]))
         if believed:
-            labelled = Labelled(whitened_sums(rows, y, k, model.space.whitening), found.counts, K)
+            labelled = Labelled(whitened_sums(rows, y, k, model.space.whitening), statistics.counts, K)
             unlabelled = of_unit_length(rotation(pool) @ model.space.whitening)
             gzsl = self.setting == "gzsl"
             problem = PoolProblem(model, labelled, unlabelled, gzsl, inductive["seen_handicap"] if gzsl else 0.0)

@@ -97,8 +97,8 @@ def _resolved(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any
         schema = next((one for one in schema["anyOf"] if one.get("type") != "null"), schema)
     if "$ref" not in schema:
         return schema
-    found: dict[str, Any] = document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[-1]]
-    return found
+    named: dict[str, Any] = document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[-1]]
+    return named
 
 
 def _table(title: str, fields: list[tuple[str, dict[str, Any], str, bool]]) -> str:

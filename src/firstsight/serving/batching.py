@@ -29,13 +29,13 @@ class _Asked:
     def __post_init__(self) -> None:
         self.answer = self.loop.create_future()
 
-    def settle(self, found: list[Any], error: BaseException | None) -> None:
+    def settle(self, answers: list[Any], error: BaseException | None) -> None:
         if self.answer.done():  # the client has gone
             return
         if error is not None:
             self.answer.set_exception(error)
         else:
-            self.answer.set_result(found)
+            self.answer.set_result(answers)
 
 
 class Batcher:
@@ -108,21 +108,23 @@ class Batcher:
         things = [thing for asked in group for thing in asked.things]
         self.batches += 1
         try:
-            found = list(self.work(question, things))
+            answers = list(self.work(question, things))
             error = None
         except BaseException as caught:  # told to those who asked; the thread must go on for the others
-            found, error = [], caught
+            answers, error = [], caught
         with self._lock:
             self._waiting -= len(things)
         for loop in {asked.loop for asked in group}:
             with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody listens
-                loop.call_soon_threadsafe(_tell, loop, group, found, error)
+                loop.call_soon_threadsafe(_tell, loop, group, answers, error)
 
 
-def _tell(loop: asyncio.AbstractEventLoop, group: list[_Asked], found: list[Any], error: BaseException | None) -> None:
+def _tell(
+    loop: asyncio.AbstractEventLoop, group: list[_Asked], answers: list[Any], error: BaseException | None
+) -> None:
     """Hand out the answers of a batch to those who wait in this loop: it is woken once for all of them."""
     start = 0
     for asked in group:
         if asked.loop is loop:
-            asked.settle(found[start : start + len(asked.things)], error)
+            asked.settle(answers[start : start + len(asked.things)], error)
         start += len(asked.things)

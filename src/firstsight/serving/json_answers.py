@@ -92,4 +92,4 @@ async def _invalid(request: Request, error: Exception) -> Json:
 
 
 async def _bug(request: Request, error: Exception) -> Json:
-    return Json({"error": "Something went wrong in the server, which its log tells; this is a bug."}, 500)
+    return Json({"error": "Something went wrong in the server; its log says what. This is a bug."}, 500)

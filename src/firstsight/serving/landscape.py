@@ -18,7 +18,7 @@ SAMPLES = 700  # on the map: t-SNE takes seconds for so many
 STEPS = 500  # of t-SNE: on letters its loss is 3 % above that after 1,000, in half of the time
 NEAREST = 5  # neighbours that say where a new class belongs
 SPACES = {
-    "before": ("Before the transductive step", "Classes without pictures are where their descriptions foretell them."),
+    "before": ("Before the transductive step", "Classes without pictures are where their descriptions predict them."),
     "after": ("After the transductive step", "Unlabelled pictures have corrected where classes without labels are."),
     "space": ("The model's space", "Samples are dots, descriptions are squares; only nearness has a meaning."),
     "features": (
@@ -67,11 +67,11 @@ class Landscape:
             self.squares = first
             return {name: (self.places[best[:, c]].mean(axis=0), name not in first) for c, name in enumerate(names)}
         new = [c for c, name in enumerate(names) if name not in self.squares]
-        found = {name: (self.squares[name], False) for name in names if name in self.squares}
+        places = {name: (self.squares[name], False) for name in names if name in self.squares}
         if new:
             embedded = model.embed_classes([model.classes_[c] for c in new])
-            found |= {names[c]: (self._among(point), True) for c, point in zip(new, embedded, strict=True)}
-        return {name: found[name] for name in names}
+            places |= {names[c]: (self._among(point), True) for c, point in zip(new, embedded, strict=True)}
+        return {name: places[name] for name in names}
 
     def _among(self, point: np.ndarray) -> np.ndarray:
         """Between its nearest samples, the nearer the closer."""
@@ -132,8 +132,8 @@ class Maps:
 
     def _laid_out(self, name: str, model: ZeroShotClassifier) -> Landscape:
         """The layout of the model's space; laid out anew where another model has taken its place."""
-        found = model.embed(self.features) if isinstance(model, HasSpace) else self.features
-        key = hashlib.sha256(np.ascontiguousarray(found).tobytes()).digest()
+        points = model.embed(self.features) if isinstance(model, HasSpace) else self.features
+        key = hashlib.sha256(np.ascontiguousarray(points).tobytes()).digest()
         if name not in self._known or self._known[name][0] != key:
             self._known[name] = key, Landscape.of(model, self.features)
         return self._known[name][1]

@@ -86,5 +86,5 @@ def _as_seen_by_letters(made: Recognizer) -> Recognizer:
 
 
 def _read(path: Path) -> SamplePictures:
-    found = read_arrays(path, ("features", "labels", "images"))
-    return SamplePictures(found["features"], found["labels"].tolist(), list(found["images"]))
+    arrays = read_arrays(path, ("features", "labels", "images"))
+    return SamplePictures(arrays["features"], arrays["labels"].tolist(), list(arrays["images"]))

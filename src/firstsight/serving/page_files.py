@@ -35,14 +35,14 @@ router = APIRouter(include_in_schema=False)
 
 def find_files(folder: Traversable) -> dict[str, Traversable]:
     """Every file that may go out, by its path within the folder."""
-    found: dict[str, Traversable] = {}
+    files: dict[str, Traversable] = {}
     if folder.is_dir():
         for entry in folder.iterdir():
             if entry.is_dir():
-                found |= {f"{entry.name}/{name}": file for name, file in find_files(entry).items()}
+                files |= {f"{entry.name}/{name}": file for name, file in find_files(entry).items()}
             elif Path(entry.name).suffix in TYPES:
-                found[entry.name] = entry
-    return found
+                files[entry.name] = entry
+    return files
 
 
 def file_answer(known: Mapping[str, Traversable], name: str) -> Response:

@@ -170,8 +170,8 @@ def _too_large(limit: int) -> Refusal:
 def _parts(address: str) -> tuple[str, str]:
     """The name of an address, and the name with its port; empty if it is no address."""
     try:
-        found = urlsplit(address)
-        return found.hostname or "", found.netloc.lower()
+        parts = urlsplit(address)
+        return parts.hostname or "", parts.netloc.lower()
     except ValueError:  # half a bracket
         return "", ""
 
@@ -182,7 +182,7 @@ def _is_plain(host: str) -> bool:
 
 def _cookie(headers: Headers) -> str | None:
     try:
-        found: Any = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        cookie: Any = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
     except CookieError:
         return None
-    return None if found is None else found.value
+    return None if cookie is None else cookie.value

@@ -129,7 +129,7 @@ class Recognising:
             features: list[Any] = recognizer.backbone(pictures)[0].tolist()
             return features
         assert isinstance(question, Question)
-        found = recognizer(
+        named = recognizer(
             pictures,
             question.top,
             classes=question.classes,
@@ -138,7 +138,7 @@ class Recognising:
             shift_seen=question.shift_seen,
             why=question.why,
         )
-        return [_entry(entry) for entry in found.as_json()]
+        return [_entry(entry) for entry in named.as_json()]
 
 
 def _entry(entry: dict[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def list_samples(
     if not samples.has_pictures:
         raise Refusal(404, "The samples of this server have no pictures.")
     seen = service.seen
-    found = [
+    listed = [
         {
             "id": place,
             "class": samples.labels[place],
@@ -38,7 +38,7 @@ def list_samples(
         }
         for place in samples.choose(limit, seed)
     ]
-    return Json({"samples": found})
+    return Json({"samples": listed})
 
 
 @router.get("/api/samples/{number}.png", response_class=Response, responses={200: {"content": {"image/png": {}}}})

@@ -32,16 +32,16 @@ PICTURE_BODY = {
 @router.post("/api/predict", response_model=Predictions)
 async def predict(service: Held, form: Annotated[Uploads, Form(media_type="multipart/form-data")]) -> Any:
     """Name pictures: the best classes of each, how sure that is, and why."""
-    found = await service.recognising.ask(_question(form), await _read(form.pictures))
-    answers = [answer if answer is not None else _unread(name, why_not) for name, answer, why_not in found]
+    recognised = await service.recognising.ask(_question(form), await _read(form.pictures))
+    answers = [answer if answer is not None else _unread(name, why_not) for name, answer, why_not in recognised]
     return Json({"revision": service.served.revision, "answers": answers})
 
 
 @router.post(ONE, response_model=Predictions, openapi_extra=PICTURE_BODY)
 async def predict_one(service: Held, request: Request, asked: Annotated[Asked, Query()]) -> Any:
     """Name one picture, which is the whole body: the short way for programs that ask often, without a form."""
-    found = await service.recognising.ask(_question(asked), [("picture", await request.body())])
-    return Json({"revision": service.served.revision, "answers": [answer for _, answer, _ in found]})
+    recognised = await service.recognising.ask(_question(asked), [("picture", await request.body())])
+    return Json({"revision": service.served.revision, "answers": [answer for _, answer, _ in recognised]})
 
 
 async def _read(files: list[UploadFile]) -> list[Upload]:
@@ -56,8 +56,8 @@ def _question(asked: Asked) -> Question:
 @router.post("/api/embed", response_model=Embedded)
 async def embed(service: Held, pictures: Pictures) -> Any:
     """The features of pictures, as the model's backbone sees them."""
-    found = await service.recognising.ask(FEATURES, await _read(pictures))
-    rows = [{"file": name, "features": features, "error": why_not} for name, features, why_not in found]
+    embedded = await service.recognising.ask(FEATURES, await _read(pictures))
+    rows = [{"file": name, "features": features, "error": why_not} for name, features, why_not in embedded]
     return Json({"dim": service.served.recognizer.model.n_features_in_, "rows": rows})
 
 

@@ -67,8 +67,8 @@ def read_samples(given: str, own: Recognizer) -> SamplePictures:
     """A data set's test rows, a folder of pictures in sub-folders named like classes, or a file of their features."""
     path = Path(given)
     if path.is_dir() and not (path / "att_splits.mat").exists() and not (path / "samples.csv").exists():
-        found = embed(path, backbone=own.backbone.place)
-        samples = _of_features(given, found, [path / name for name in found.names])
+        embedded = embed(path, backbone=own.backbone.place)
+        samples = _of_features(given, embedded, [path / name for name in embedded.names])
     elif path.suffix == ".npz" and is_feature_file(path):
         samples = _of_features(given, read_feature_file(path), None)
     else:
@@ -88,7 +88,7 @@ def of_dataset(data: ZeroShotDataset) -> SamplePictures:
     return SamplePictures(data.features[rows], [str(name) for name in data.names_of(rows)], pictures)
 
 
-def _of_features(given: str, found: FeatureFile, pictures: list[Path] | None) -> SamplePictures:
-    if found.labels is None:
+def _of_features(given: str, file: FeatureFile, pictures: list[Path] | None) -> SamplePictures:
+    if file.labels is None:
         raise BadInput(f"The samples in {given} have no classes; give pictures in sub-folders named like classes.")
-    return SamplePictures(found.features, list(found.labels), pictures)
+    return SamplePictures(file.features, list(file.labels), pictures)

@@ -161,10 +161,10 @@ class ServedModel:
 def _stamp(folder: Path) -> Stamp | None:
     """What tells one writing of the folder from another; None while there is no model."""
     try:
-        found = (folder / MODEL).stat()
+        status = (folder / MODEL).stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def check_answers(model: ZeroShotClassifier) -> None:

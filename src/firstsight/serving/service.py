@@ -108,8 +108,8 @@ def _samples(service: Service) -> SamplePictures | None:
 
 
 async def _service(request: Request) -> Service:
-    found: Service = request.app.state.service  # a plain function would be sent to a thread, for every request
-    return found
+    service: Service = request.app.state.service  # a plain function would be sent to a thread, for every request
+    return service
 
 
 Held = Annotated[Service, Depends(_service)]

@@ -43,8 +43,8 @@ class ShortWay:
 
     async def _answer(self, request: Request, asked: Asked) -> Response:
         try:
-            found: Response = await predict_one(self.service, request, asked)
-            return found
+            response: Response = await predict_one(self.service, request, asked)
+            return response
         except Exception as error:
             kind = next(kind for kind in type(error).__mro__ if kind in self.handlers)
             if kind is Exception:  # not one that was raised on purpose

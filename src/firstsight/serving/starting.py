@@ -38,8 +38,8 @@ def serve(model: str | Path | None = None, **settings: Any) -> None:
     if checked.demo:
         from firstsight.serving.letters_demo import letters_demo
 
-        found = letters_demo()
-        checked = checked.model_copy(update={"model": str(found.model), "before": str(found.before)})
+        letters = letters_demo()
+        checked = checked.model_copy(update={"model": str(letters.model), "before": str(letters.before)})
     run(checked)
 
 

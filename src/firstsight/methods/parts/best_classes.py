@@ -48,5 +48,5 @@ def best_columns(scores: np.ndarray, k: int) -> np.ndarray:
     rows, columns = np.divmod(np.flatnonzero(scores >= least[:, None]), m)
     order = np.lexsort([columns, -scores[rows, columns], rows])
     starts = np.searchsorted(rows, np.arange(n))
-    found: np.ndarray = columns[order][starts[:, None] + np.arange(k)]
-    return found
+    best: np.ndarray = columns[order][starts[:, None] + np.arange(k)]
+    return best

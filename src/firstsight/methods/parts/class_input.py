@@ -76,7 +76,7 @@ def _other_attributes(columns: list[str], names: list[str]) -> str:
     missing = [name for name in names if name not in set(columns)]
     unknown = [column for column in columns if column not in set(names)]
     twice = sorted({column for column in columns if columns.count(column) > 1})
-    said = [f"{what} {_some(found)}" for what, found in (("lacks", missing), ("repeats", twice)) if found]
+    said = [f"{what} {_some(listed)}" for what, listed in (("lacks", missing), ("repeats", twice)) if listed]
     if unknown:
         near = difflib.get_close_matches(unknown[0], missing or names, n=1, cutoff=0.5)
         said.append(f"has {_some(unknown)}, which it does not know" + (f" (did you mean {near[0]!r}?)" if near else ""))

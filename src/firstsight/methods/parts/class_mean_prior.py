@@ -12,7 +12,7 @@ def mean_weights(K: np.ndarray, noise_of: np.ndarray, means: np.ndarray) -> np.n
 
 
 def leave_one_out_errors(K: np.ndarray, noise_of: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """mean_c − (the mean of c foretold from the other classes) (k, e), for every class at once and without refitting.
+    """mean_c − (the mean of c predicted from the other classes) (k, e), for every class at once and without refitting.
 
     With B = K + diag noise_of, it is [B⁻¹ means]_c / [B⁻¹]_cc.
     """
@@ -21,7 +21,7 @@ def leave_one_out_errors(K: np.ndarray, noise_of: np.ndarray, means: np.ndarray)
 
 
 def mean_squared_error(errors: np.ndarray) -> float:
-    """The mean over classes of the squared length of an error: how far a foretold mean is from where it should be."""
+    """The mean over classes of the squared length of an error: how far a predicted mean is from where it should be."""
     return float((errors**2).sum(axis=1).mean())
 
 

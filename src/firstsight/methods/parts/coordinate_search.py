@@ -29,15 +29,15 @@ def coordinate_search(
     tried.append({"settings": dict(best), "scores": _plain(best_value), "taken": True})
     for name, values in options.items():
         challengers = [{**best, name: v} for v in values if v != best[name]]
-        found = [value(settings) for settings in challengers]
-        for settings, scores in zip(challengers, found, strict=True):
+        reached = [value(settings) for settings in challengers]
+        for settings, scores in zip(challengers, reached, strict=True):
             tried.append({"settings": settings, "scores": _plain(scores), "taken": False})
-        if not found:
+        if not reached:
             continue
-        winner = int(np.argmax([scores.mean() for scores in found]))
-        if beats(found[winner], best_value):
-            best, best_value = challengers[winner], found[winner]
-            tried[len(tried) - len(found) + winner]["taken"] = True
+        winner = int(np.argmax([scores.mean() for scores in reached]))
+        if beats(reached[winner], best_value):
+            best, best_value = challengers[winner], reached[winner]
+            tried[len(tried) - len(reached) + winner]["taken"] = True
     return best, tried
 
 

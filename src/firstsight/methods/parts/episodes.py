@@ -21,7 +21,7 @@ def episodic_map(
     stretch: float,
     steps: int,
 ) -> np.ndarray:
-    """T (e, e), near the identity: after it, rows lie nearer to the mean foretold for their class.
+    """T (e, e), near the identity: after it, rows lie nearer to the mean predicted for their class.
 
     Each of the `steps` draws 30 % of the k classes, foretells their means from those of the others, and takes one
     step of Adam down the cross-entropy of all rows among all classes plus that of the drawn classes' rows among these,
@@ -66,7 +66,7 @@ def _error(scores: np.ndarray, target: np.ndarray) -> np.ndarray:
 
 
 def _episode(order, drawn, means, K, noise_of, nugget, stretch) -> np.ndarray:
-    """Means (k, e) of the classes in `order`; those of the first `drawn` are foretold from the others."""
+    """Means (k, e) of the classes in `order`; those of the first `drawn` are predicted from the others."""
     new, old = order[:drawn], order[drawn:]
     among = K[np.ix_(old, old)] + nugget * np.eye(len(old))
     weights = mean_weights(among, noise_of[old], means[old])

@@ -41,9 +41,9 @@ def fit_linear(X: np.ndarray, loss: Loss, n_outputs: int, penalty: float) -> tup
     start = np.zeros((d + 1) * n_outputs)
     # Weights that are more exact than this do not move an accuracy.
     options = {"maxiter": 200, "ftol": 1e-6, "gtol": 1e-5}
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x
-    W = rotation @ found[:-n_outputs].reshape(d, n_outputs)
-    return W.astype(X.dtype), (found[-n_outputs:] - mean @ W).astype(X.dtype)
+    best = minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x
+    W = rotation @ best[:-n_outputs].reshape(d, n_outputs)
+    return W.astype(X.dtype), (best[-n_outputs:] - mean @ W).astype(X.dtype)
 
 
 def cross_entropy(y: np.ndarray) -> Loss:

@@ -48,13 +48,13 @@ class PoolProblem:
         (once from the inductive answer), and the solution with the highest objective is taken.
         """
         solutions = [self._em(R, heat, settings) for R, heat in self._starts(settings)]
-        return max(solutions, key=lambda found: found[2])[:2]
+        return max(solutions, key=lambda solution: solution[2])[:2]
 
     def _starts(self, settings: Settings) -> Iterator[tuple[np.ndarray, float]]:
         """First responsibilities, and what is added to the temperature at first.
 
-        1: the inductive answer. 2: the same, as unsure as foretold means are on average, cooling down. 3: clusters of
-        the pool, matched one to one with the foretold means.
+        1: the inductive answer. 2: the same, as unsure as predicted means are on average, cooling down. 3: clusters of
+        the pool, matched one to one with the predicted means.
         """
         yield self._inductive_shares(settings["temperature"]), 0.0
         if settings["starts"] >= 2:
@@ -82,26 +82,26 @@ class PoolProblem:
         return self.pool @ self.model.space.directions - self.model.space.offset
 
     @cached_property
-    def _foretold(self) -> np.ndarray:
+    def _predicted(self) -> np.ndarray:
         k = len(self.labelled.counts)
         return self.labelled.K[k:, :k] @ self.model.weights
 
     def _inductive_shares(self, temperature: float) -> np.ndarray:
         constant = self.handicap * self.model.unit
-        return responsibilities(self._Z, self.model.means, self._foretold, constant, self.seen_too, temperature)
+        return responsibilities(self._Z, self.model.means, self._predicted, constant, self.seen_too, temperature)
 
     @cached_property
     def _matched_clusters(self) -> np.ndarray | None:
         """Hard responsibilities: k-means among the rows taken for unseen ones, and the cheapest matching of centres."""
         ours = np.flatnonzero(self._inductive_shares(1.0).sum(axis=1) > 0.5)
-        j = len(self._foretold)
+        j = len(self._predicted)
         if len(np.unique(self.pool[ours], axis=0)) < j:
             return None
-        found = KMeans(j, n_init=3, random_state=0).fit(self.pool[ours])
-        centres = found.cluster_centers_ @ self.model.space.directions - self.model.space.offset
-        clusters, classes = linear_sum_assignment(-closeness(centres, self._foretold))
+        clustering = KMeans(j, n_init=3, random_state=0).fit(self.pool[ours])
+        centres = clustering.cluster_centers_ @ self.model.space.directions - self.model.space.offset
+        clusters, classes = linear_sum_assignment(-closeness(centres, self._predicted))
         R = np.zeros((len(self.pool), j), dtype=np.float32)
-        R[ours, classes[np.argsort(clusters)][found.labels_]] = 1.0
+        R[ours, classes[np.argsort(clusters)][clustering.labels_]] = 1.0
         return R
 
 

@@ -13,7 +13,7 @@ from firstsight.methods.parts.prototypes import HANDICAPS, PrototypeSearch, clas
 from firstsight.methods.parts.simulated_tasks import SimulatedTask, harmonic_curve, unseen_accuracy
 from firstsight.methods.parts.whitened_space import moments_of, of_unit_length, whitened_sums
 
-# What suits means that a pool has moved, whatever suited those that were foretold; chosen, as the defaults of EM were,
+# What suits means that a pool has moved, whatever suited those that were predicted; chosen, as the defaults of EM were,
 # on outer folds of the training classes of six data sets. Searching for them in every fit took noise for gain: it lost
 # 15 points where classes are few, and won one where they are many.
 POOL_USUAL: Settings = {"shrinkage": 0.45, "noise": 3.0}
@@ -37,8 +37,8 @@ class PoolTrial:
         Those with a pool get the handicap of seen classes that was needed after EM.
         """
         settings = [without, *with_pool]
-        found = [self._values(number, task, settings) for number, task in enumerate(self.search.tasks)]
-        t1, curves = (np.array(values).swapaxes(0, 1) for values in zip(*found, strict=True))  # (settings, tasks, …)
+        by_task = [self._values(number, task, settings) for number, task in enumerate(self.search.tasks)]
+        t1, curves = (np.array(values).swapaxes(0, 1) for values in zip(*by_task, strict=True))  # (settings, tasks, …)
         needed = [least_needed(curve) for curve in curves]
         scores = [curve[:, i] for curve, i in zip(curves, needed, strict=True)] if self.seen_too else t1
         after = zip(with_pool, needed[1:], strict=True)
@@ -63,10 +63,10 @@ class PoolTrial:
                 problem, test = self._problem(number, task, settings)
                 last = of_problem
             model, k = problem.model, task.seen
-            foretold = problem.labelled.K[k:, :k] @ model.weights
+            predicted = problem.labelled.K[k:, :k] @ model.weights
             if settings["cap"]:
-                model, foretold = problem.solve(settings)
-            scores = model.scores(test @ model.space.directions - model.space.offset, foretold)
+                model, predicted = problem.solve(settings)
+            scores = model.scores(test @ model.space.directions - model.space.offset, predicted)
             t1.append(unseen_accuracy(scores, task))
             curves.append(harmonic_curve(scores / np.float32(max(model.unit, 1e-12)), task, HANDICAPS))
         return t1, curves
@@ -74,11 +74,11 @@ class PoolTrial:
     def _problem(self, number: int, task: SimulatedTask, settings: Settings) -> tuple[PoolProblem, np.ndarray]:
         """A task's inductive model with its pool, and its test rows, whitened."""
         k, y, (train, test) = task.seen, task.y_train, self.search.apart(number, settings["power"])
-        found = class_statistics(train, y, moments_of(train, y, k), settings["shrinkage"])
+        statistics = class_statistics(train, y, moments_of(train, y, k), settings["shrinkage"])
         described = self.S[task.classes]
         K = kernel(fit_kernel(described[:k]), described, described)
-        model = fit_prototypes(found, K[:k, :k], settings, train, y)
-        labelled = Labelled(whitened_sums(train, y, k, model.space.whitening), found.counts, K)
+        model = fit_prototypes(statistics, K[:k, :k], settings, train, y)
+        labelled = Labelled(whitened_sums(train, y, k, model.space.whitening), statistics.counts, K)
         test = of_unit_length(test @ model.space.whitening)
         handicap = settings["seen_handicap"] if self.seen_too else 0.0
         return PoolProblem(model, labelled, test[self.pools[number]], self.seen_too, handicap), test
@@ -90,7 +90,7 @@ def least_needed(curves: np.ndarray) -> int:
     EM has taken up most of what the inductive handicap was for.
     """
     best = curves[:, curves.mean(axis=0).argmax()]
-    return next(i for i, found in enumerate(curves.T) if not beats(best, found))
+    return next(i for i, curve in enumerate(curves.T) if not beats(best, curve))
 
 
 def _pool_rows(task: SimulatedTask, seen_too: bool, pool_share: float) -> np.ndarray:

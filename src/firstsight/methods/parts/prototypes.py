@@ -50,11 +50,11 @@ class Prototypes:
     space: Space
     means: np.ndarray  # (k, e): of the labelled classes, after what their rows and each other say
     weights: np.ndarray  # (k, e): the kernel of any other class with the labelled ones, times this, is its mean
-    unit: float  # δ: what a foretold mean's error costs in score
+    unit: float  # δ: what a predicted mean's error costs in score
 
-    def scores(self, Z: np.ndarray, foretold: np.ndarray) -> np.ndarray:
-        """Scores (n, k + j) of the labelled classes and of those whose foretold means (j, e) are given."""
-        return closeness(Z, np.vstack([self.means, foretold]))
+    def scores(self, Z: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+        """Scores (n, k + j) of the labelled classes and of those whose predicted means (j, e) are given."""
+        return closeness(Z, np.vstack([self.means, predicted]))
 
 
 def closeness(Z: np.ndarray, means: np.ndarray) -> np.ndarray:
@@ -73,9 +73,9 @@ def class_statistics(rows: np.ndarray, y: np.ndarray, moments: Moments, shrinkag
     return ClassStatistics(space, means, moments.counts)
 
 
-def fit_prototypes(found: ClassStatistics, K: np.ndarray, settings: Settings, rows, y) -> Prototypes:
+def fit_prototypes(statistics: ClassStatistics, K: np.ndarray, settings: Settings, rows, y) -> Prototypes:
     """Means by the Gaussian process with kernel K (k, k), in the space turned by the episodic map if there is one."""
-    space, means, noise_of = found.space, found.means, settings["noise"] / found.counts
+    space, means, noise_of = statistics.space, statistics.means, settings["noise"] / statistics.counts
     nugget, steps = settings["nugget"], int(settings["refinement"])
     if steps:
         T = episodic_map(space(rows), y, means, K, noise_of, nugget, settings["stretch"], steps)
@@ -118,8 +118,8 @@ class PrototypeSearch:
         """(T1 + H)/2 on each task; H with the one handicap that is best over all of them."""
         t1, curves = [], []
         for number, (task, (K, across)) in enumerate(zip(self.tasks, self.kernels, strict=True)):
-            found, test = self.statistics_of(number, task, settings)
-            model = fit_prototypes(found, K, {**settings, "refinement": 0}, None, task.y_train)
+            statistics, test = self.statistics_of(number, task, settings)
+            model = fit_prototypes(statistics, K, {**settings, "refinement": 0}, None, task.y_train)
             scores = model.scores(test, across @ model.weights)
             t1.append(unseen_accuracy(scores, task))
             curves.append(_curve(model, scores, task))
@@ -130,8 +130,8 @@ class PrototypeSearch:
         curves = []
         for number, (task, (K, across)) in enumerate(zip(self.tasks, self.kernels, strict=True)):
             (train, test), y = self.apart(number, settings["power"]), task.y_train
-            found = class_statistics(train, y, moments_of(train, y, task.seen), settings["shrinkage"])
-            model = fit_prototypes(found, K, settings, train, y)
+            statistics = class_statistics(train, y, moments_of(train, y, task.seen), settings["shrinkage"])
+            model = fit_prototypes(statistics, K, settings, train, y)
             curves.append(_curve(model, model.scores(model.space(test), across @ model.weights), task))
         mean = np.mean(curves, axis=0)
         return float(HANDICAPS[mean.argmax()]) if mean.max() > 0 else HANDICAP
@@ -156,8 +156,8 @@ class PrototypeSearch:
             train = rows[task.train]
             if key[:2] not in self.moments:
                 self.moments[key[:2]] = moments_of(train, y, task.seen)
-            found = class_statistics(train, y, self.moments[key[:2]], settings["shrinkage"])
-            self.statistics[key] = found, found.space(rows[task.test])
+            statistics = class_statistics(train, y, self.moments[key[:2]], settings["shrinkage"])
+            self.statistics[key] = statistics, statistics.space(rows[task.test])
         return self.statistics[key]
 
 

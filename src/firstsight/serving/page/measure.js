@@ -5,9 +5,9 @@ import { getJson } from "./server.js";
 import uPlot from "./vendor/uPlot.esm.js";
 
 const FIGURES = [
-  ["t1", "T1", "unseen classes, told apart among themselves"],
-  ["ts", "ts", "unseen classes, told apart among all"],
-  ["tr", "tr", "seen classes, told apart among all"],
+  ["t1", "T1", "unseen classes, with only these as candidates"],
+  ["ts", "ts", "unseen classes, with all classes as candidates"],
+  ["tr", "tr", "seen classes, with all classes as candidates"],
   ["h", "H", "harmonic mean of ts and tr"],
   ["ausuc", "AUSUC", "area under the curve of seen against unseen"],
 ];
