@@ -216,21 +216,26 @@ def warm_picture(server: Server, recognise: Recognizer, file: bytes, rounds: int
     encoder = recognise.backbone.encoder
     prepared = encoder.prepare(file)
     encoder.encode([prepared])
-    asked, whole, bare = [], [], []
+    asked, whole, bare, own_cpu = [], [], [], 0.0
     load(server.port, [form(file)], 1, count=3)
+    server_cpu = server.cpu()
     for _ in range(rounds):
         asked += load(server.port, [form(file)], 1, count=1).seconds
-        began = time.perf_counter()
+        began, spent = time.perf_counter(), time.process_time()
         encoder.encode([encoder.prepare(file)])
         whole.append(time.perf_counter() - began)
+        own_cpu += time.process_time() - spent
         began = time.perf_counter()
         encoder.encode([prepared])
         bare.append(time.perf_counter() - began)
     one, all_of_it, forward = (1000 * float(np.median(times)) for times in (asked, whole, bare))
+    cpu = 1000 * (server.cpu() - server_cpu) / rounds, 1000 * own_cpu / rounds
     print(
         f"one warm picture: {one:.1f} ms; the backbone on it {all_of_it:.1f} ms with decoding and resizing (ratio "
         f"{one / all_of_it:.2f}), {forward:.1f} ms from the resized picture (ratio {one / forward:.2f}); medians of "
-        f"{rounds}, in turns"
+        f"{rounds}, in turns\n"
+        f"  CPU: {cpu[0]:.1f} ms, and {cpu[1]:.1f} ms with decoding and resizing (ratio {cpu[0] / cpu[1]:.2f})",
+        flush=True,
     )
 
 
