@@ -16,12 +16,14 @@ from firstsight.serving.keeping import FolderFull
 from firstsight.serving.served_model import ClassExists
 from firstsight.terminal import logger, visible
 
+_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode  # made once, not for every answer
+
 
 class Json(JSONResponse):
     """JSON in ASCII: a name may hold half a character (a lone surrogate), which UTF-8 has no bytes for."""
 
     def render(self, content: Any) -> bytes:
-        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
+        return _encode(content).encode()
 
 
 class Refusal(Exception):
