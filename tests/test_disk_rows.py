@@ -260,3 +260,10 @@ def test_gradient_steps_from_the_disk_end_as_well_as_those_in_memory(small, tmp_
     rows = DiskRows(tmp_path / "features.npy").take(small.train)
     with pytest.raises(BadInput, match=f"infinite values in row {small.train[3]};"):
         made.fit(rows, small.names_of(small.train), small.descriptions)
+
+
+def test_a_file_without_rows_has_no_blocks(tmp_path):
+    np.save(tmp_path / "x.npy", np.empty((0, 4), "f4"))
+    rows = DiskRows(tmp_path / "x.npy")
+    assert list(rows.blocks()) == []
+    assert rows[:].shape == (0, 4)

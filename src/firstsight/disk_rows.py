@@ -125,7 +125,7 @@ class DiskRows:
         parts = [slice(start, min(start + step, len(self))) for start in range(0, len(self), step)]
         with self._open() as file, ThreadPoolExecutor(1, "read ahead") as reader:
             ahead: Future[np.ndarray] | None = reader.submit(self._checked, file, parts[0]) if parts else None
-            for part, following in zip(parts, [*parts[1:], None], strict=True):
+            for part, following in zip(parts, [*parts[1:], None], strict=False):  # without rows, no parts
                 assert ahead is not None
                 rows = ahead.result()
                 ahead = None if following is None else reader.submit(self._checked, file, following)

@@ -11,6 +11,7 @@ import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
@@ -193,6 +194,11 @@ def _no_model(folder: Path) -> NoReturn:
     raise UnreadableFile(f"{folder} is not a model folder (no model.json); give a folder that `firstsight fit` wrote.")
 
 
+@cache  # looking into the packages takes longer than all the rest of saving
+def _versions() -> dict[str, str]:
+    return {"python": platform.python_version(), **{name: version(name) for name in ("numpy", "torch")}}
+
+
 def _write(
     model: ZeroShotClassifier,
     folder: Path,
@@ -208,7 +214,7 @@ def _write(
     about = ModelFile(
         format=FORMAT,
         firstsight=firstsight.__version__,
-        versions={"python": platform.python_version(), **{name: version(name) for name in ("numpy", "torch")}},
+        versions=_versions(),
         method=type(model).__name__,
         # Where it was computed is nothing that was learned: another machine may have no such device.
         parameters={k: v for k, v in model.get_params().items() if _is_plain(v) and k != "device"},
