@@ -95,7 +95,8 @@ def draw(curves: dict[str, list[tuple[str, int, float]]], out: Path) -> None:
                 look = {"color": COLOURS[(4, 5, 2, 3)[number]], "marker": MARKS[number], "markersize": 5}
                 slope = exponent(own["size"].tolist(), own["seconds"].tolist())
                 axis.loglog(own["size"], own["seconds"], label=f"{what}: size^{slope:.2f}", **look)
-                print(f"{what}: exponent {slope:.2f}")
+                last = exponent(own["size"].tolist()[-3:], own["seconds"].tolist()[-3:])
+                print(f"{what}: exponent {slope:.2f}, of the three largest {last:.2f}")
             quiet(axis, "CPU seconds", title)
             axis.xaxis.set_major_formatter(lambda size, _: f"{size:,.0f}")
             axis.yaxis.set_major_formatter(lambda seconds, _: f"{seconds:g}")
@@ -129,7 +130,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("scale_costs.png"))
     words = parser.parse_args()
     warnings.simplefilter("ignore", FirstsightWarning)  # one pass trains hardly anything
-    make_estimator("deep-embedding", FITS["deep-embedding"])  # torch is loaded before anything is timed
+    some = np.random.default_rng(0).normal(size=(64, FEATURES)).astype(np.float32)
+    for method, parameters in FITS.items():  # everything is loaded before anything is timed
+        make_estimator(method, parameters, random_state=0).fit(some, np.arange(64) % 2, np.eye(2))
     curves = {
         f"rows ({FEATURES} features, {CLASSES} classes)": rows_grow(words.largest, words.repeats),
         f"classes (200 rows, {FEATURES} features)": classes_grow(words.classes, words.repeats),
