@@ -39,8 +39,9 @@ from firstsight.methods.parts.scaling import Scaling, fit_scaling, scale
 from firstsight.methods.parts.scikit_learn_types import ScikitLearnClassifier
 from firstsight.observing import observers
 
-# Scores are made for blocks of rows; this bounds what one block and its candidates may take.
-BLOCK_BYTES = 64 * 2**20
+# Scores are made for blocks of rows; this bounds what one block and its candidates may take. For more than 32 MiB, C
+# libraries ask the system every time, which costs more than the scores.
+BLOCK_BYTES = 24 * 2**20
 # Of very many candidates, so many are scored at a time that what is known of them takes no more than this.
 CLASS_BYTES = 256 * 2**20
 
