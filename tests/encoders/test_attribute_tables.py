@@ -107,5 +107,5 @@ def test_an_empty_table_has_a_cell_for_everything(tmp_path):
     assert list(again.index) == ["NA", "007"]
     with pytest.raises(BadInput, match="'a' is named more than once"):
         empty_table(["ox"], ["a", "b", "a"])
-    with pytest.raises(BadInput, match="with commas"):
+    with pytest.raises(BadInput, match="separated by commas"):
         empty_table(["ox"], ["a", ""])

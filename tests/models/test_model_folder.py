@@ -350,7 +350,7 @@ SPOILED = {
     ),
     "unknown method": (
         lambda f: _edit(f, lambda a: a.update(method="DeepEmbeding")),
-        "holds a 'DeepEmbeding', which is no method of firstsight",
+        "holds a 'DeepEmbeding', which is not a method of firstsight",
     ),
 }
 
