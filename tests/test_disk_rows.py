@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import re
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -9,10 +10,10 @@ import pytest
 import torch
 
 import firstsight
-from firstsight.disk_rows import DiskRows, blocks_of
+from firstsight.disk_rows import ChangedRows, DiskRows, blocks_of
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.evaluation import fit_on
-from firstsight.methods import ESZSL, GFZSL, SAE, DeepEmbedding, all_methods
+from firstsight.methods import ESZSL, GFZSL, SAE, DeepEmbedding, KernelPrototypes, all_methods
 from firstsight.methods.parts.disk_tensor import DiskTensor
 
 LITTLE = 2**20  # the least that may be allowed: of wide rows, a few dozen at once
@@ -158,6 +159,66 @@ def test_a_fit_from_the_disk_or_in_parts_is_the_fit_in_memory(small, on_disk, me
         assert np.array_equal(other.predict(test), model.predict(test))
         assert sorted(other.seen_classes_) == sorted(model.seen_classes_)
     assert np.array_equal(read.predict(DiskRows(on_disk.features.path)), read.predict(shifted))
+
+
+def test_changed_rows_are_changed_whenever_they_are_read(wide):
+    X, rows = wide
+    twice = ChangedRows(ChangedRows(rows, lambda read: 2 * read, 1000), lambda read: read[:, :3], 3)
+    assert (len(twice), twice.shape) == (101, (101, 3))
+    assert np.array_equal(twice[[5, 3]], 2 * X[[5, 3], :3])
+    found = list(blocks_of(twice, 8))
+    assert max(len(block) for _, block in found) == 8
+    assert all(np.array_equal(block, 2 * X[part, :3]) for part, block in found)
+
+
+def same_scores(one, other, rows):
+    wanted = other.decision_function(rows)
+    return np.abs(one.decision_function(rows) - wanted).max() < 2e-4 * np.ptp(wanted)
+
+
+@pytest.mark.parametrize("scaling", [None, "unit", "standard"])
+@pytest.mark.parametrize("components", [6, 512])
+def test_kernel_prototypes_without_a_sample_are_those_of_a_fit_in_memory(small, on_disk, components, scaling):
+    on_disk.features.memory = 2**13  # less than anybody may allow, for blocks of a few rows
+    assert on_disk.features.block < 20
+    made = KernelPrototypes(search=False, refinement=0, components=components, feature_scaling=scaling)
+    model, read = (fit_on(made, data) for data in (small, on_disk))
+    test, _ = small.part("test_unseen")
+    assert same_scores(read, model, test)
+    assert np.array_equal(read.predict(on_disk.features), model.predict(small.features))
+
+
+def test_kernel_prototypes_look_at_all_rows_that_memory_holds(small, on_disk):
+    made = KernelPrototypes(refinement=3, feature_scaling="standard")
+    model, read = (fit_on(made, data) for data in (small, on_disk))
+    assert read.settings_ == model.settings_
+    assert read.search_["tried"] == model.search_["tried"]
+    assert same_scores(read, model, small.part("test_unseen")[0])
+
+
+def test_kernel_prototypes_keep_within_the_memory_that_is_allowed(tmp_path):
+    """Measured, with what does not depend on rows: matrices of d and q, and the row numbers."""
+    n, d, k, memory = 20_000, 128, 8, 2**21
+    random = np.random.default_rng(0)
+    A, y = random.uniform(size=(k, 5)), np.arange(n) % k
+    X = (A[y] @ random.normal(size=(5, d)) + random.normal(size=(n, d))).astype(np.float32)
+    np.save(tmp_path / "x.npy", X)
+    assert X.nbytes > 4 * memory
+    usual = {"nugget": 0.05, "noise": 2.0, "stretch": 1.0}
+    for made, matrices in (
+        (KernelPrototypes(search=False, refinement=0, components=64), 0),
+        (KernelPrototypes(refinement=2, components=64, **usual), 12 * (40 * 64 * 64 + 4 * d * 64)),
+    ):
+        rows = DiskRows(tmp_path / "x.npy", memory=memory)
+        tracemalloc.start()
+        try:
+            made.fit(rows, y, A)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < memory + matrices + 4 * 8 * d * d + 6 * 8 * n
+        in_memory = KernelPrototypes(**{**made.get_params(), **made.settings_, "search": False}).fit(X, y, A)
+        assert (made.predict(rows) == in_memory.predict(X)).mean() > 0.98
 
 
 def test_evaluate_tune_and_benchmark_take_features_on_the_disk_as_those_in_memory(small, on_disk, in_process, tmp_path):

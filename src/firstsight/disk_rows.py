@@ -8,7 +8,7 @@ repay, and cost a library more and a copy per block.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from io import FileIO
 from pathlib import Path
@@ -193,6 +193,24 @@ class DiskRows:
         return rows.astype(self.dtype, copy=False)
 
 
+class ChangedRows:
+    """Rows on the disk as `change` makes them, (n, width), whenever some are read: scaled ones, for example."""
+
+    def __init__(self, rows: DiskRows | ChangedRows, change: Callable[[np.ndarray], np.ndarray], width: int):
+        self._rows, self._change, self.shape = rows, change, (len(rows), width)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        return self._change(self._rows[key])
+
+    def blocks(self, step: int | None = None) -> Iterator[tuple[slice, np.ndarray]]:
+        """As those of `DiskRows`."""
+        for part, rows in self._rows.blocks(step):
+            yield part, self._change(rows)
+
+
 def memory_allowed() -> int:
     """What the environment allows, in bytes."""
     said = os.environ.get("FIRSTSIGHT_MEMORY_MIB", "")
@@ -203,7 +221,7 @@ def memory_allowed() -> int:
 
 def blocks_of(X: Any, step: int) -> Iterator[tuple[slice, np.ndarray]]:
     """Blocks of at most `step` rows of an array or of rows on the disk."""
-    if isinstance(X, DiskRows):
+    if isinstance(X, DiskRows | ChangedRows):
         yield from X.blocks(step)
         return
     for start in range(0, len(X), step):

@@ -22,9 +22,9 @@ from firstsight.methods.base import RandomState, ZeroShotClassifier
 from firstsight.methods.parts.alternating import AlternatingTraining, factor_to_length
 from firstsight.methods.parts.checkpoint import Checkpoint, fingerprint
 from firstsight.methods.parts.class_input import Candidates
-from firstsight.methods.parts.disk_tensor import DiskTensor, fit_scaling_from_disk
+from firstsight.methods.parts.disk_tensor import DiskTensor
 from firstsight.methods.parts.rows import Rows, RowsInMemory
-from firstsight.methods.parts.scaling import Scaling, scale
+from firstsight.methods.parts.scaling import Scaling, fit_scaling_from_disk, scale
 from firstsight.methods.parts.tensors import as_tensor, as_tensors, to_arrays, to_numpy
 from firstsight.methods.parts.two_branch import TwoBranch
 from firstsight.terminal import progress

@@ -10,21 +10,24 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from firstsight.disk_rows import ChangedRows, DiskRows
 from firstsight.methods.base import ZeroShotClassifier
 from firstsight.methods.parts.class_input import Candidates
 from firstsight.methods.parts.description_kernel import export_kernel, fit_kernel, kernel
-from firstsight.methods.parts.powered_rows import Rotation, powered
+from firstsight.methods.parts.powered_rows import Rotation, leading_directions, powered
 from firstsight.methods.parts.prototypes import (
     HANDICAP,
     OPTIONS,
     START,
     Prototypes,
     PrototypeSearch,
+    affordable_rows,
     class_statistics,
     closeness,
     fit_prototypes,
 )
-from firstsight.methods.parts.scaling import Scaling, scale
+from firstsight.methods.parts.scaling import Scaling, fit_scaling_from_disk, scale
+from firstsight.methods.parts.simulated_tasks import sample_of_classes
 from firstsight.methods.parts.whitened_space import moments_of, of_unit_length
 
 
@@ -81,6 +84,12 @@ class KernelPrototypes(ZeroShotClassifier):
     unit_ : float
         δ.
 
+    Notes
+    -----
+    Rows on the disk (`DiskRows`) are read three times, for the rotation, W and z̄ (four with "standard" scaling); the
+    model is that of a fit in memory. Search and episodic map look at as many of them as memory allows, equally many of
+    each class. There is no `partial_fit`: L is known when all rows are, and the sums of z then need them again.
+
     References
     ----------
     Of this package, 2026; the prior over means is that of Rasmussen and Williams, Gaussian Processes for Machine
@@ -101,6 +110,7 @@ class KernelPrototypes(ZeroShotClassifier):
     """
 
     space = "latent"
+    reads_blocks = True
     reference = "firstsight 2026, after Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006"
     beside_results: ClassVar[tuple[str, ...]] = (*ZeroShotClassifier.beside_results, "search")
     quick: ClassVar[dict[str, Any]] = {"refinement": 0}
@@ -145,12 +155,26 @@ class KernelPrototypes(ZeroShotClassifier):
         self.attribute_scaling = attribute_scaling
 
     def _fit(self, X, y, S):
-        search = PrototypeSearch(X, y, S, self.components)
-        settings = self._choose(search)
-        rotation, rows = search.rows(settings["power"])
-        self.kernel_ = {**fit_kernel(S), "descriptions": S}
+        if isinstance(X, DiskRows):
+            rotation, rows, sample, y_sample = self._from_disk(X, y, S)
+        else:
+            search = PrototypeSearch(X, y, S, self.components)
+            rotation, rows = search.rows(self._choose(search)["power"])
+            sample, y_sample = rows, y
+        self.kernel_, settings = {**fit_kernel(S), "descriptions": S}, self.settings_
         statistics = class_statistics(rows, y, moments_of(rows, y, len(S)), settings["shrinkage"])
-        self._keep(rotation, fit_prototypes(statistics, kernel(self.kernel_, S, S), settings, rows, y))
+        self._keep(rotation, fit_prototypes(statistics, kernel(self.kernel_, S, S), settings, sample, y_sample))
+
+    def _from_disk(self, X: DiskRows, y: np.ndarray, S: np.ndarray):
+        """The rotation; all rows, turned by it whenever they are read; as much of them as memory allows, and codes."""
+        self.feature_scaler_ = fit_scaling_from_disk(self.feature_scaling, X)
+        d = X.shape[1]
+        some = sample_of_classes(y, affordable_rows(X.memory, d, len(S), self.components))
+        rows, sample = (ChangedRows(part, self._scale_features, d) for part in (X, X.take(some)))
+        power = self._choose(PrototypeSearch(sample, y[some], S, self.components))["power"]
+        rotation = leading_directions([rows], power, self.components)
+        rows, sample = (ChangedRows(part, rotation, rotation.dimensions) for part in (rows, sample))
+        return rotation, rows, sample, y[some]
 
     def _choose(self, search: PrototypeSearch) -> dict[str, float]:
         """Parameters as they are given; of the others, what simulated tasks say or, without search, the usual ones."""

@@ -96,7 +96,6 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
     1.0
     """
 
-    reads_blocks = False  # rounds pick rows of the pool, and train on them and the others together: all are at hand
     quick: ClassVar[dict[str, Any]] = {**DeepEmbedding.quick, "rounds": 3, "round_iterations": 2}
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstsight.methods.parts.simulated_tasks import harmonic_curve, simulate_tasks, unseen_accuracy
+from firstsight.methods.parts.simulated_tasks import harmonic_curve, sample_of_classes, simulate_tasks, unseen_accuracy
 
 
 @pytest.mark.parametrize("k", [4, 5, 12, 33, 150])
@@ -55,3 +55,22 @@ def test_accuracies_are_means_over_classes_by_a_plain_loop():
         answers = (scores - constant * (np.arange(8) < task.seen)).argmax(axis=1)
         ts, tr = mean_accuracy(answers, task.unseen_rows), mean_accuracy(answers, ~task.unseen_rows)
         assert h == pytest.approx(2 * ts * tr / (ts + tr) if ts + tr else 0)
+
+
+@pytest.mark.parametrize(
+    ("most", "taken"),
+    [
+        (1000, [3, 40, 100, 200]),  # all there are
+        (343, [3, 40, 100, 200]),
+        (342, [3, 40, 100, 199]),
+        (200, [3, 40, 78, 78]),  # 3 + 40 + 2 × 78 = 199, and 2 × 79 would be too many
+        (20, [3, 5, 5, 5]),
+        (1, [2, 2, 2, 2]),
+    ],
+)
+def test_a_sample_has_equally_many_rows_of_each_class_as_far_as_they_have_them(most, taken):
+    y = np.random.default_rng(0).permutation(np.repeat(np.arange(4), [3, 40, 100, 200]))
+    rows = sample_of_classes(y, most)
+    assert np.bincount(y[rows]).tolist() == taken
+    assert (np.diff(rows) > 0).all()
+    np.testing.assert_array_equal(rows, sample_of_classes(y, most))

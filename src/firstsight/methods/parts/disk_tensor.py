@@ -10,22 +10,9 @@ import torch
 from torch import Tensor
 
 from firstsight.disk_rows import DiskRows
-from firstsight.methods.parts.moments import GatheredMoments
 from firstsight.methods.parts.tensors import CPU
 
 _CHUNKS = 64  # of neighbouring rows in a window: few enough for long reads, enough to mix
-
-
-def fit_scaling_from_disk(kind: str | None, X: DiskRows) -> dict[str, np.ndarray]:
-    """As `fit_scaling`, in one pass over the disk."""
-    if kind != "standard":
-        return {}
-    gathered = GatheredMoments(1, frozenset())
-    for _, rows in X.blocks():
-        gathered.add(rows, np.zeros(len(rows), dtype=np.int64))
-    offset, spread = gathered.spread()
-    spread[spread <= 1e-12 * np.abs(offset)] = 1.0  # a constant column, up to the rounding of its mean
-    return {"offset": offset.astype(X.dtype), "spread": spread.astype(X.dtype)}
 
 
 class DiskTensor:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import eigh
 
+from firstsight.disk_rows import ChangedRows, blocks_of
 from firstsight.methods.parts.moments import BLOCK
 
 
@@ -30,12 +32,12 @@ class Rotation:
     centre: np.ndarray  # (d,)
     basis: np.ndarray | None  # (d, q)
 
-    def __call__(self, X: np.ndarray) -> np.ndarray:
+    def __call__(self, X: np.ndarray | ChangedRows) -> np.ndarray:
         """(n, q) in float32, block by block."""
         out = np.empty((len(X), self.dimensions), dtype=np.float32)
-        for start in range(0, len(X), BLOCK):
-            rows = powered(X[start : start + BLOCK], self.power).astype(np.float32) - self.centre
-            out[start : start + BLOCK] = rows if self.basis is None else rows @ self.basis
+        for part, block in blocks_of(X, BLOCK):
+            rows = powered(block, self.power).astype(np.float32) - self.centre
+            out[part] = rows if self.basis is None else rows @ self.basis
         return out
 
     @property
@@ -61,20 +63,21 @@ def as_learned_from(X: np.ndarray, rotation: Rotation) -> Rotation:
     return Rotation(rotation.power, centre, np.linalg.qr(image)[0])
 
 
-def leading_directions(parts: list[np.ndarray], power: float, components: int) -> Rotation:
+def leading_directions(parts: Sequence[np.ndarray | ChangedRows], power: float, components: int) -> Rotation:
     """The rotation of all rows of `parts` together, from their sums and products; rows are read once, in blocks."""
+    blocks = (block for X in parts for _, block in blocks_of(X, BLOCK))
     d, n = parts[0].shape[1], sum(len(X) for X in parts)
     if components < d and n < d:
-        return _directions_of_few(np.vstack(parts), power, components)
-    products, total = np.zeros((d, d)), np.zeros(d)
-    # Products of nearly centred rows keep their digits in float32.
-    near = powered(parts[0][:BLOCK], power).mean(axis=0).astype(np.float32)
-    for X in parts:
-        for start in range(0, len(X), BLOCK):
-            rows = powered(X[start : start + BLOCK], power).astype(np.float32) - near
-            total += rows.sum(axis=0, dtype=np.float64)
-            if components < d:
-                products += rows.T @ rows
+        return _directions_of_few(np.vstack(list(blocks)), power, components)
+    products, total, near = np.zeros((d, d)), np.zeros(d), np.empty(0)
+    for block in blocks:
+        rows = powered(block, power)
+        if not len(near):  # products of nearly centred rows keep their digits in float32
+            near = rows.mean(axis=0).astype(np.float32)
+        rows = rows.astype(np.float32) - near
+        total += rows.sum(axis=0, dtype=np.float64)
+        if components < d:
+            products += rows.T @ rows
     offset = total / n
     centre = (near + offset).astype(np.float32)
     if components >= d:

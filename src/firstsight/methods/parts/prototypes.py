@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from firstsight.disk_rows import ChangedRows
 from firstsight.methods.parts.class_mean_prior import leave_one_out_errors, mean_squared_error, mean_weights
 from firstsight.methods.parts.coordinate_search import Settings, coordinate_search
 from firstsight.methods.parts.description_kernel import fit_kernel, kernel
@@ -64,7 +65,9 @@ def closeness(Z: np.ndarray, means: np.ndarray) -> np.ndarray:
     return Z @ means.T - squares / 2
 
 
-def class_statistics(rows: np.ndarray, y: np.ndarray, moments: Moments, shrinkage: float) -> ClassStatistics:
+def class_statistics(
+    rows: np.ndarray | ChangedRows, y: np.ndarray, moments: Moments, shrinkage: float
+) -> ClassStatistics:
     """The whitened space of labelled rotated rows; their moments are given, as they serve every shrinkage."""
     whitening = moments.whitening(shrinkage)
     sums = whitened_sums(rows, y, len(moments.counts), whitening)
@@ -78,7 +81,7 @@ def fit_prototypes(statistics: ClassStatistics, K: np.ndarray, settings: Setting
     space, means, noise_of = statistics.space, statistics.means, settings["noise"] / statistics.counts
     nugget, steps = settings["nugget"], int(settings["refinement"])
     if steps:
-        T = episodic_map(space(rows), y, means, K, noise_of, nugget, settings["stretch"], steps)
+        T = episodic_map(space(rows[:]), y, means, K, noise_of, nugget, settings["stretch"], steps)
         space, means = space.turned(T), means @ T
     among = K + nugget * np.eye(len(K))
     weights = mean_weights(among, noise_of, means)
@@ -87,9 +90,13 @@ def fit_prototypes(statistics: ClassStatistics, K: np.ndarray, settings: Setting
 
 
 class PrototypeSearch:
-    """The search over simulated tasks, which share rotations, spaces and kernels between the settings tried."""
+    """The search over simulated tasks, which share rotations, spaces and kernels between the settings tried.
 
-    def __init__(self, X: np.ndarray, y: np.ndarray, S: np.ndarray, components: int):
+    It keeps rotated rows in memory, and rows on the disk it reads again for every power and task: of many, it is given
+    a sample (`affordable_rows`).
+    """
+
+    def __init__(self, X: np.ndarray | ChangedRows, y: np.ndarray, S: np.ndarray, components: int):
         self.X, self.y, self.components = X, y, components
         self.tasks = simulate_tasks(y)
         self.kernels = [_task_kernel(task, S) for task in self.tasks]
@@ -159,6 +166,13 @@ class PrototypeSearch:
             statistics = class_statistics(train, y, self.moments[key[:2]], settings["shrinkage"])
             self.statistics[key] = statistics, statistics.space(rows[task.test])
         return self.statistics[key]
+
+
+def affordable_rows(memory: int, d: int, k: int, components: int) -> int:
+    """Rows that the search and the episodic map can look at within `memory` bytes."""
+    # Numbers per row: as read, and without their mean; rotated by two powers, parts of one task, on their way into its
+    # space; among the means of classes, for every task, power and shrinkage that is tried, and scored. Measured: less.
+    return memory // (4 * (2 * d + 5 * min(d, components) + 12 * max(k, 100)))
 
 
 def _curve(model: Prototypes, scores: np.ndarray, task: SimulatedTask) -> np.ndarray:

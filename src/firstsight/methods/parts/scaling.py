@@ -6,6 +6,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from firstsight.disk_rows import DiskRows
+from firstsight.methods.parts.moments import GatheredMoments
+
 Scaling = Literal["unit", "standard"] | None
 
 
@@ -17,6 +20,18 @@ def fit_scaling(kind: str | None, values: np.ndarray) -> dict[str, np.ndarray]:
     # A constant column carries nothing; dividing by one keeps it at zero instead of at NaN.
     spread[spread == 0] = 1.0
     return {"offset": values.mean(axis=0), "spread": spread}
+
+
+def fit_scaling_from_disk(kind: str | None, X: DiskRows) -> dict[str, np.ndarray]:
+    """As `fit_scaling`, in one pass over the disk."""
+    if kind != "standard":
+        return {}
+    gathered = GatheredMoments(1, frozenset())
+    for _, rows in X.blocks():
+        gathered.add(rows, np.zeros(len(rows), dtype=np.int64))
+    offset, spread = gathered.spread()
+    spread[spread <= 1e-12 * np.abs(offset)] = 1.0  # a constant column, up to the rounding of its mean
+    return {"offset": offset.astype(X.dtype), "spread": spread.astype(X.dtype)}
 
 
 def scale(kind: str | None, fitted: dict[str, Any], values: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,13 +54,28 @@ def simulate_tasks(y: np.ndarray) -> list[SimulatedTask]:
 
 def _some_of_each_class(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Which rows play test rows of seen classes (n,): a fifth of each class, rounded, never all of it."""
+    counts = np.bincount(y)
+    return _ranks(y, rng) < np.minimum(np.maximum(np.round(HELD_OUT * counts), 1), counts - 1)[y]
+
+
+def sample_of_classes(y: np.ndarray, most: int) -> np.ndarray:
+    """Numbers of at most `most` rows, ascending: equally many of each class, or all that it has; never less than two.
+
+    The same for the same y.
+    """
+    counts = np.bincount(y)
+    each = bisect_right(range(counts.max() + 1), most, key=lambda each: np.minimum(counts, each).sum()) - 1
+    return np.flatnonzero(_ranks(y, np.random.default_rng(0)) < max(each, 2))
+
+
+def _ranks(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The place of each row (n,) among the rows of its class, in an order that is drawn."""
     order = rng.permutation(len(y))
     order = order[np.argsort(y[order], kind="stable")]
     counts = np.bincount(y)
-    rank = np.arange(len(y)) - np.repeat(np.cumsum(counts) - counts, counts)
-    chosen = np.zeros(len(y), dtype=bool)
-    chosen[order] = rank < np.minimum(np.maximum(np.round(HELD_OUT * counts), 1), counts - 1)[y[order]]
-    return chosen
+    ranks = np.empty(len(y), dtype=np.intp)
+    ranks[order] = np.arange(len(y)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return ranks
 
 
 def _task(y: np.ndarray, k: int, unseen: np.ndarray, test_row: np.ndarray) -> SimulatedTask:

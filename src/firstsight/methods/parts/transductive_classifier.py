@@ -21,6 +21,7 @@ class TransductiveClassifier(ZeroShotClassifier):
     """
 
     transductive: ClassVar[bool] = True
+    reads_blocks: ClassVar[bool] = False  # the pool and the labelled rows are looked at together, again and again
     setting: Setting
 
     def fit(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
+from firstsight.disk_rows import ChangedRows, blocks_of
 from firstsight.methods.parts.moments import BLOCK, class_sums, gram
 
 # Of the mean variance, added to each: with more dimensions than rows and no shrinkage there is a Cholesky factor, too.
@@ -36,8 +37,14 @@ class Moments:
         return solve_triangular(L, np.eye(size), lower=True).T.astype(np.float32)
 
 
-def moments_of(rows: np.ndarray, y: np.ndarray, k: int) -> Moments:
-    return Moments(gram(rows), class_sums(rows, y, k), np.bincount(y, minlength=k).astype(np.float64))
+def moments_of(rows: np.ndarray | ChangedRows, y: np.ndarray, k: int) -> Moments:
+    """Read once, block by block."""
+    q = rows.shape[1]
+    products, sums = np.zeros((q, q)), np.zeros((k, q))
+    for part, block in blocks_of(rows, BLOCK):
+        products += gram(block)
+        sums += class_sums(block, y[part], k)
+    return Moments(products, sums, np.bincount(y, minlength=k).astype(np.float64))
 
 
 @dataclass(frozen=True)
@@ -63,12 +70,11 @@ def of_unit_length(rows: np.ndarray) -> np.ndarray:
     return rows / np.maximum(length, 1e-12)
 
 
-def whitened_sums(rows: np.ndarray, y: np.ndarray, k: int, whitening: np.ndarray) -> np.ndarray:
+def whitened_sums(rows: np.ndarray | ChangedRows, y: np.ndarray, k: int, whitening: np.ndarray) -> np.ndarray:
     """The sum over each class's rows (k, q) after whitening and unit length, block by block."""
     total = np.zeros((k, rows.shape[1]))
-    for start in range(0, len(rows), BLOCK):
-        block = of_unit_length(rows[start : start + BLOCK] @ whitening)
-        total += class_sums(block, y[start : start + BLOCK], k)
+    for part, block in blocks_of(rows, BLOCK):
+        total += class_sums(of_unit_length(block @ whitening), y[part], k)
     return total
 
 
