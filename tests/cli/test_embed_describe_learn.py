@@ -169,6 +169,10 @@ def test_describe_takes_attributes_writes_empty_tables_and_refuses_what_is_uncle
     names = tmp_path / "names.csv"
     names.write_text("class\nrose\n")
     cli("describe", names, "--out", tmp_path / "x.csv").is_refused_with("could not be downloaded", "local folder")
+    cli("describe", names, "--out", tmp_path / "x.csv", "--device", "nowhere").is_refused_with(
+        "There is no device 'nowhere'"
+    )
+    cli("serve", tmp_path, "--device", "nowhere").is_refused_with("There is no device 'nowhere'")
     cli("describe", names, "--out", tmp_path / "x.csv", "--scale").is_refused_with("--scale is for attributes")
     names.write_text("class\nrose\nrose\n")
     cli("describe", names, "--out", tmp_path / "x.csv").is_refused_with("'rose' more than once")

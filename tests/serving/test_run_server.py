@@ -137,6 +137,7 @@ def test_serve_says_what_is_wrong_before_it_starts(tmp_path, saved, capsys):
         ({"model": "m", "port": 99999}, "port"),
         ({"model": "m", "host": "0.0.0.0"}, "token"),
         ({"model": "m", "ratee": 3.0}, "ratee"),
+        ({"model": "m", "device": "nowhere"}, "There is no device 'nowhere'"),
     ]:
         with pytest.raises(BadInput, match=words):
             serve(**given)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from firstsight.cli.embed import Device
 from firstsight.terminal import counted, say
 
 DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
@@ -33,6 +34,7 @@ def describe(
         typer.Option(help="Write an empty table of these attributes (separated by commas) to fill in by hand."),
     ] = None,
     scale: Annotated[bool, typer.Option("--scale", help="Bring every attribute to 0…1.")] = False,
+    device: Device = "cpu",
 ) -> None:
     """Make the descriptions that unseen classes are recognised by; what CLASSES.csv holds decides how.
 
@@ -43,5 +45,5 @@ def describe(
     from firstsight.encoders.describing import describe
 
     names = None if attributes is None else attributes.split(",")
-    made = describe(classes, encoder=encoder, prompt=prompt, attributes=names, scale=scale, out=out)
+    made = describe(classes, encoder=encoder, prompt=prompt, attributes=names, scale=scale, out=out, device=device)
     say(f"{counted(len(made), 'class')}, {counted(made.shape[1], 'column')} each; saved to {out}.")

@@ -20,9 +20,7 @@ Runtime = Annotated[
     str,
     typer.Option(help="torch, onnx, or auto: onnx where the backbone was exported before or the pictures are many."),
 ]
-Device = Annotated[
-    str, typer.Option(help="Where the backbone runs: cpu, cuda, mps, …, or auto: a GPU if there is one.")
-]
+Device = Annotated[str, typer.Option(help="Where the model runs: cpu, cuda, mps, …, or auto: a GPU if there is one.")]
 
 
 def embed(

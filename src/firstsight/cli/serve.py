@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from firstsight.cli.embed import Device
 from firstsight.errors import BadInput
 
 Token = Annotated[
@@ -35,6 +36,7 @@ def serve(
     results: Annotated[Path | None, typer.Option(help="Benchmark records to show a report of.")] = None,
     backbone: Annotated[str | None, typer.Option(help="Where the model's backbone is.")] = None,
     text_encoder: TextModel = None,
+    device: Device = "cpu",
     max_upload: Annotated[int, typer.Option(min=1, max=1024, help="MiB that one picture may have.")] = 32,
     max_classes: Annotated[int, typer.Option(min=1, help="Classes to which teaching may bring the model.")] = 10_000,
     max_kept: Annotated[int, typer.Option(min=1, help="MiB that kept pictures may have together.")] = 1024,
@@ -60,6 +62,7 @@ def serve(
         results=results,
         backbone=backbone,
         text_encoder=text_encoder,
+        device=device,
         upload_bytes=max_upload << 20,
         max_classes=max_classes,
         keep_bytes=max_kept << 20,

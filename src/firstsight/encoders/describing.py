@@ -24,6 +24,7 @@ def describe(
     attributes: Sequence[str] | None = None,
     scale: bool = False,
     out: str | Path | None = None,
+    device: str = "cpu",
 ) -> pd.DataFrame:
     """Turn names, sentences or attributes into the descriptions that unseen classes are recognised by.
 
@@ -35,7 +36,7 @@ def describe(
         A table indexed by class, or a .csv file with a column `class`. Only names, or a column `text`: each
         becomes the vector that a text model gives it. Columns of attributes: numbers are taken as they are, 85%
         becomes 0.85, yes and no become 1 and 0, an empty cell takes its column's mean.
-    encoder : str or Path, optional
+    encoder : str, Path or TextEncoder, optional
         A sentence-transformers or CLIP model, by name or as a folder.
     prompt : str, optional
         What a bare name is put into, such as "a photo of a {}".
@@ -45,6 +46,8 @@ def describe(
         Bring every attribute to 0…1.
     out : str or Path, optional
         The .csv file to write.
+    device : str
+        Where the text model runs: "cpu", "cuda", "mps", …, or "auto": a GPU if there is one.
 
     Returns
     -------
@@ -63,7 +66,7 @@ def describe(
     elif is_wordy(table):
         if scale:
             raise BadInput("--scale is for attributes; vectors of words have one scale already: leave it out.")
-        made, notes = _from_words(table, encoder or DEFAULT, prompt)
+        made, notes = _from_words(table, encoder or DEFAULT, prompt, device)
     else:
         _refuse_unclear(table, where, encoder is not None or prompt is not None)
         made, notes = attributes_as_numbers(table, scale)
@@ -107,13 +110,13 @@ def _refuse_unclear(table: pd.DataFrame, where: str, for_words: bool) -> None:
 
 
 def _from_words(
-    table: pd.DataFrame, encoder: str | Path | TextEncoder, prompt: str | None
+    table: pd.DataFrame, encoder: str | Path | TextEncoder, prompt: str | None, device: str
 ) -> tuple[pd.DataFrame, list[str]]:
     import pandas as pd
 
     if prompt is not None and "{}" not in prompt:
         raise BadInput(f"--prompt must hold {{}} where the name belongs, but is {prompt!r}.")
-    model = encoder if isinstance(encoder, TextEncoder) else TextEncoder(encoder)
+    model = encoder if isinstance(encoder, TextEncoder) else TextEncoder(encoder, device=device)
     text = _text_column(table)
     if text is not None:
         if prompt is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, ValidationError
 
+from firstsight.devices import find_device
 from firstsight.errors import BadInput
 from firstsight.schemas import Schema, reason
 
@@ -38,7 +39,7 @@ class Settings(Schema):
     backbone: str | None = Field(default=None, description="where the model's backbone is")
     text_encoder: str | None = Field(default=None, description="where the text model is that described the classes")
     runtime: str = Field(default="auto", description="what runs the backbone")
-    device: str = Field(default="cpu", description="where the backbone runs")
+    device: str = Field(default="cpu", description="where backbone and model run")
     pictures: int = Field(default=64, ge=1, le=1000, description="pictures in one request")
     upload_bytes: int = Field(default=32 << 20, ge=1024, description="of one picture")
     max_classes: int = Field(default=10_000, ge=1, description="to which teaching may bring the model")
@@ -76,4 +77,6 @@ def read_settings(**given: Any) -> Settings:
         raise BadInput(
             f"The token must be {SHORTEST_TOKEN} or more ASCII characters; `openssl rand -hex 24` makes one."
         )
+    if settings.device != "cpu":  # torch takes seconds to import
+        find_device(settings.device)
     return settings
