@@ -57,6 +57,10 @@ class StaleCheckpoint(BadInput):
         self.path = path
 
 
+class InUse(BadInput):
+    """Another process is writing to the same place."""
+
+
 class NotCalibrated(BadInput, AttributeError):
     """Confidence was asked of a model without calibration. An AttributeError, so that `hasattr` says no."""
 

@@ -8,10 +8,16 @@ import shutil
 import numpy as np
 import pytest
 
+from firstsight.encoders import tokenizer_trial
 from firstsight.encoders.words import TextEncoder, readable
 from firstsight.errors import BadInput
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "photo", "of", "ox", "okapi", "striped", "horse"]
+DOUBLE = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
+PADDING = {
+    "strategy": "BatchLongest", "direction": "Right", "pad_to_multiple_of": None,
+    "pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +105,44 @@ def test_a_module_leads_to_no_other_code_and_no_other_folder(bert, tmp_path, mod
     (folder / modules[1]["path"]).mkdir(exist_ok=True)
     (folder / modules[1]["path"] / "config.json").write_text(json.dumps(settings))
     with pytest.raises(BadInput, match="give another model"):
+        TextEncoder(folder).encode(["ox"])
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"normalizer": {"type": "Sequence", "normalizers": [DOUBLE] * 40}},
+        {"normalizer": {"type": "Replace", "pattern": {"Regex": "(a*)*(a*)*(a*)*b"}, "content": ""}},
+        {"padding": PADDING | {"strategy": {"Fixed": 10**10}}},
+        {"padding": PADDING | {"pad_to_multiple_of": 10**10}},
+    ],
+    ids=["a text that doubles", "a pattern that never ends", "filled up", "filled up to a multiple"],
+)
+def test_a_tokenizer_that_asks_for_any_memory_or_time_is_one_sentence(bert, tmp_path, monkeypatch, rules):
+    monkeypatch.setattr(tokenizer_trial, "MEMORY", 1 << 29)
+    monkeypatch.setattr(tokenizer_trial, "SECONDS", 3)
+    folder = shutil.copytree(bert, tmp_path / "evil")
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer | rules))
+    with pytest.raises(BadInput, match=r"tokenizer\.json takes too much memory or time.*give another model"):
+        TextEncoder(folder).encode(["a" * 40 + " b"])
+
+
+def test_a_full_length_that_only_the_tokenizer_believes_in_is_not_filled_up_to(clip, tmp_path):
+    folder = shutil.copytree(clip, tmp_path / "evil")
+    about = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(about | {"model_max_length": 10**12}))
+    assert TextEncoder(folder).encode(["ox " * 1000]).shape[0] == 1  # cut at what the model has positions for
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"), [("num_hidden_layers", "10,000,000 layers"), ("vocab_size", r"[\d,]+ bytes")]
+)
+def test_a_model_that_claims_more_than_its_weights_hold_is_one_sentence(bert, tmp_path, claim, said):
+    folder = shutil.copytree(bert, tmp_path / "evil")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {claim: 10**7}))
+    with pytest.raises(BadInput, match=f"claims {said}.*give another model"):
         TextEncoder(folder).encode(["ox"])
 
 

@@ -3,6 +3,8 @@ from __future__ import annotations
 import errno
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -172,6 +174,21 @@ def test_a_cluster_gives_the_files_that_this_machine_gives(calibrated, client, s
     recognise.answer_shards(own, "there", engine=client, told=lambda *what: told.append(what), **asked)
     assert [what[0] for what in told[3:]] == [there[1]]
     assert there[0].stat().st_mtime_ns == before
+
+
+def test_a_model_that_a_killed_process_left_for_the_workers_is_removed(calibrated, client, shards, tmp_path):
+    out = tmp_path / "out"
+    program = (
+        "import os, sys; from pathlib import Path; from firstsight.recognition import shards\n"
+        "from firstsight.recognition.recognizer import Recognizer\n"
+        "with shards._model_beside(Path(sys.argv[2]), Recognizer.load(sys.argv[1])): os.kill(os.getpid(), 9)"
+    )
+    recognise = Recognizer(calibrated)
+    recognise.save(tmp_path / "model")
+    subprocess.run([sys.executable, "-c", program, tmp_path / "model", out], check=False)
+    assert len(list(out.iterdir())) == 1  # what is left
+    files = recognise.answer_shards(shards, out, engine=client)
+    assert sorted(out.iterdir()) == files
 
 
 def test_what_goes_wrong_on_a_cluster_is_one_sentence_and_finished_shards_are_kept(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 import firstsight
+from firstsight.errors import InUse
 from firstsight.evaluation import fit_on
 from firstsight.evaluation.measures import measure_generalized
 from firstsight.evaluation.metrics import harmonic_mean
@@ -58,6 +59,20 @@ def test_another_search_in_its_place_is_told_and_kept(small, tmp_path, capsys):
     before = (tmp_path / "tuned" / "small-eszsl.json").read_bytes()
     assert _tune_all(small, tmp_path, ["eszsl"], folds=3, progress=False) == []
     assert (tmp_path / "tuned" / "small-eszsl.json").read_bytes() == before
+
+
+def test_a_second_search_beside_the_first_is_refused(small, tmp_path):
+    refused = []
+
+    def again(records):
+        if not refused:
+            with pytest.raises(InUse, match="Another process is writing to") as error:
+                _tune_all(small, tmp_path, ["eszsl"], progress=False)
+            refused.append(error)
+
+    (choice,) = _tune_all(small, tmp_path, ["eszsl"], progress=again)
+    assert len(refused) == 1
+    assert choice.candidates
 
 
 def test_what_has_nothing_to_search_does_not_stop_the_others(small, tmp_path):

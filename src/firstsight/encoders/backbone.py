@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firstsight.encoders.local_models import find_model, hash_files, weights_of
+from firstsight.encoders.model_claims import refuse_claims
 from firstsight.errors import BadInput, UnreadableFile
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Backbone:
         import torch
 
         with transformers_quietly(self.folder, "a backbone") as transformers:
+            refuse_claims(self.folder, transformers)
             model = transformers.AutoModel.from_pretrained(
                 self.folder, use_safetensors=True, trust_remote_code=False, local_files_only=True, dtype=torch.float32
             )
@@ -107,6 +109,8 @@ def transformers_quietly(folder: Path, what: str) -> Iterator[Any]:
     log.disable_progress_bar()
     try:
         yield transformers
+    except BadInput:
+        raise
     except Exception as error:  # configuration, weights and processors each fail in their own types
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UnreadableFile(

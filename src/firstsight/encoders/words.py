@@ -11,6 +11,8 @@ import numpy as np
 from firstsight.devices import PRECISIONS, find_device, lowered
 from firstsight.encoders.backbone import transformers_quietly
 from firstsight.encoders.local_models import find_model, read_json
+from firstsight.encoders.model_claims import refuse_claims
+from firstsight.encoders.tokenizer_trial import try_tokenizers
 from firstsight.errors import BadInput, UnknownName, UnreadableFile
 
 DEFAULT = "sentence-transformers/all-MiniLM-L6-v2"
@@ -45,6 +47,7 @@ class TextEncoder:
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """Vectors (n, d) float32 of unit length."""
+        try_tokenizers(self._folder, texts)
         vectors = self._clip(list(texts)) if self.is_clip else self._sentences(list(texts))
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         return (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
@@ -53,6 +56,7 @@ class TextEncoder:
         import torch
 
         with transformers_quietly(self._folder, "a text model") as transformers:
+            refuse_claims(self._folder, transformers)
             safely = {"trust_remote_code": False, "local_files_only": True}
             tokenizer = transformers.AutoTokenizer.from_pretrained(self._folder, **safely)
             model = (
@@ -64,6 +68,10 @@ class TextEncoder:
             )
             # SigLIP was trained on texts filled up to their full length, and answers otherwise to shorter ones.
             padding = "max_length" if "siglip" in model.config.model_type else True
+            # What the tokenizer believes to be the full length may be anything.
+            tokenizer.model_max_length = min(
+                tokenizer.model_max_length, model.config.text_config.max_position_embeddings
+            )
             vectors = []
             with torch.inference_mode(), lowered(self._device, self._precision):
                 for start in range(0, len(texts), 64):
@@ -82,7 +90,11 @@ class TextEncoder:
         import torch
 
         self._refuse_code()
-        with transformers_quietly(self._folder, "a text model"), lowered(self._device, self._precision):
+        with (
+            transformers_quietly(self._folder, "a text model") as transformers,
+            lowered(self._device, self._precision),
+        ):
+            refuse_claims(self._folder, transformers)
             model = SentenceTransformer(
                 str(self._folder),
                 device=str(self._device),

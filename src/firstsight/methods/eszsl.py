@@ -104,8 +104,10 @@ class ESZSL(MomentClassifier):
         self.weights_ = solve(right, half.T, assume_a="pos").T.astype(moments.dtype)  # (d, a)
 
     def _embed_classes(self, A):
-        # One linear classifier per class (k, d); of more classes than features, rows are brought to the descriptions.
-        return ("rows", A) if len(A) > len(self.weights_) else ("classes", A @ self.weights_.T)
+        # One linear classifier per class (k, d). Of more classes than features, rows are brought to the descriptions,
+        # unless those are the longer ones.
+        d, a = self.weights_.shape
+        return ("rows", A) if len(A) > d >= a else ("classes", A @ self.weights_.T)
 
     def _scores(self, X, E, seen):
         mapped, classes = E

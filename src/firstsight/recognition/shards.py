@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import socket
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from firstsight.disk_rows import DiskRows
 from firstsight.errors import BadInput, CannotWrite
 from firstsight.execution.engines import cluster_of
 from firstsight.execution.worker import ClusterProblem, refuse_other_version, version_here
-from firstsight.files import require_file, write_atomically
+from firstsight.files import remove_stale, require_file, temporary_beside, write_atomically
 from firstsight.recognition.answers import Answers
 from firstsight.recognition.class_choice import choose_classes
 
@@ -112,14 +112,17 @@ def _there(cluster: Any, recognise: Recognizer, orders: list[_Order], options: d
 
 @contextmanager
 def _model_beside(out: Path, recognise: Recognizer) -> Iterator[str]:
+    folder = temporary_beside(out / "model")
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        folder = tempfile.TemporaryDirectory(prefix=".model-", dir=out, ignore_cleanup_errors=True)
+        remove_stale(out / "model")  # of a process that was killed
+        folder.mkdir(parents=True)
     except OSError as error:
         raise CannotWrite(f"Could not write to {out} ({error.strerror}); choose another folder.") from error
-    with folder as path:
-        recognise.save(Path(path) / "model")
-        yield str((Path(path) / "model").absolute())
+    try:
+        recognise.save(folder / "model")
+        yield str((folder / "model").absolute())
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def answer_shard(order: str, options: dict[str, Any]) -> None:

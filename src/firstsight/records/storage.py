@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from firstsight.errors import BadInput, CannotWrite, UnreadableFile
+from firstsight.errors import BadInput, CannotWrite, InUse, UnreadableFile
 from firstsight.files import read_regular, remove_stale, write_atomically
 from firstsight.records.record_schema import SCHEMA, Key, Record, key_of
 from firstsight.schemas import Schema, reason
@@ -206,7 +206,7 @@ class RecordFile:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 file.close()
-                raise BadInput(
+                raise InUse(
                     f"Another process is writing to {self.path}; wait until it has ended, or choose another folder."
                 ) from None
             if os.fstat(file.fileno()).st_ino == self.path.stat().st_ino:

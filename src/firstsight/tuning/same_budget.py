@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from firstsight.data import ZeroShotDataset, load_dataset
-from firstsight.errors import BadInput
+from firstsight.errors import BadInput, InUse
 from firstsight.execution.engines import engine_of
 from firstsight.execution.entries import Entry, entries_of
 from firstsight.records import Record
@@ -82,6 +82,8 @@ def tune_all(
     for entry in entries_of(estimators):
         try:
             choices.append(_one(entry, dataset, Path(out), progress, settings, where))
+        except InUse:
+            raise
         except BadInput as error:  # it cannot be searched, or not on these data: the others can
             say(f"{entry.name} on {dataset.name} stays as it is: {error}")
     return choices

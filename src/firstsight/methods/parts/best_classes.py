@@ -26,11 +26,12 @@ class BestClasses:
         """Take in the scores of some rows for some classes; blocks of classes come in their order."""
         k = self.places.shape[1]
         new = best_columns(scores, k)
+        highest = scores[np.arange(len(new))[:, None], new]
         if columns.start == 0 and new.shape[1] == k:  # nothing to compare with, which is all there is to few classes
-            self.places[rows], self.scores[rows] = new, np.take_along_axis(scores, new, axis=1)
+            self.places[rows], self.scores[rows] = new, highest
             return
         places = np.hstack([self.places[rows], new + columns.start])
-        values = np.hstack([self.scores[rows], np.take_along_axis(scores, new, axis=1)])
+        values = np.hstack([self.scores[rows], highest])
         order = np.argsort(-values, axis=1, kind="stable")[:, :k]
         self.places[rows] = np.take_along_axis(places, order, axis=1)
         self.scores[rows] = np.take_along_axis(values, order, axis=1)

@@ -13,6 +13,7 @@ from firstsight.errors import BadInput
 
 Descriptions = pd.DataFrame | ArrayLike
 Candidates = pd.DataFrame | ArrayLike | None
+_LOOKED_AT = 2**16  # numbers at a time
 
 
 def described_classes(table: pd.DataFrame, known: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -94,17 +95,21 @@ class OutOfRange(ArithmeticError):
     """Something that was computed is NaN or infinite."""
 
 
+def all_finite(values: np.ndarray) -> bool:
+    """Part by part: what is noted of a part stays in the processor's cache, and takes no second array."""
+    values = np.atleast_1d(values)
+    step = max(1, _LOOKED_AT * len(values) // max(1, values.size))
+    return all(np.isfinite(values[start : start + step]).all() for start in range(0, len(values), step))
+
+
 def require_finite(values: np.ndarray) -> None:
-    """One sum tells; only a sum that overflows needs a second look."""
-    if not np.isfinite(values.sum()) and not np.isfinite(values).all():
+    if not all_finite(values):
         raise OutOfRange
 
 
 def check_finite(values: np.ndarray, name: str) -> None:
-    # The sum of an array is finite only if all of it is; it costs no second array.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum(dtype=np.float64)):
-            return
+    if all_finite(values):
+        return
     bad = ~np.isfinite(values).all(axis=1)
     if bad.any():
         what = "NaN" if np.isnan(values).any() else "inf"
