@@ -35,8 +35,9 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     E-step: r_ic ∝ exp(−‖z_i − M_c‖²/2τ), at first with the inductive constant on seen classes, which then fades.
     M-step: M = (K + νI)(K + νI + diag(σ²/n))⁻¹ z̄, where the n_c = Σ_i r_ic pool rows of an unseen class count as
     n_c · cap/(cap + n_c). After every few steps the space is widened by the directions in which means of unseen
-    classes have left the span of the seen ones. EM finds the nearest of many solutions: of those found from several
-    starts, the one with the highest objective is taken.
+    classes have left the span of the seen ones, and unseen classes exchange their shares where the prior rises by it:
+    the likelihood does not tell whose a ball is. EM finds the nearest of many solutions: of those found from
+    several starts, the one with the highest objective is taken.
 
     Score: −‖z − M_c‖²/2, for a seen class − γδ.
 
