@@ -1,10 +1,10 @@
 """The same cells on worker processes of this machine (loky) and on a Dask cluster of as many workers on loopback.
 
-    python benchmarks/cluster_overhead.py [--methods eszsl,sae,conse,sync] [--seeds 2] [--workers 2] [--repeats 3]
+    python benchmarks/cluster_overhead.py [--methods eszsl,sae,…] [--seeds 2] [--workers 2] [--repeats 3]
 
-The two take turns; medians are compared. A run of loky starts its processes, which load torch; the cluster is there
-already, and its workers have loaded it. `between` is what a run takes beyond the seconds of its cells, shared by the
-workers, and so is free of that difference: starting, sending, scheduling and writing.
+The two take turns; medians are compared. Processes are new in every run, and load torch in it: loky starts its own, and
+those of the cluster are started anew just before. `between` is what a run takes beyond the seconds of its cells, shared
+by the workers: loading, sending, scheduling and writing.
 """
 
 from __future__ import annotations
@@ -52,10 +52,12 @@ def main() -> None:
         Client(cluster) as client,
     ):
         engines: dict[str, dict[str, object]] = {"loky": {"processes": words.workers}, "dask": {"engine": client}}
-        timed(engines["dask"], words)  # torch is loaded
+        timed(engines["dask"], words)  # data and libraries have been read once
         found: dict[str, list[tuple[float, float]]] = {name: [] for name in engines}
         for _ in range(words.repeats):
             for name, engine in engines.items():
+                if name == "dask":
+                    client.restart()
                 found[name].append(timed(engine, words))
                 print(
                     f"{name}: {found[name][-1][0]:.2f} s, of which between cells {found[name][-1][1]:.2f} s", flush=True

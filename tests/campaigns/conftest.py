@@ -21,7 +21,8 @@ from campaigns.operations import Operation, make_operations, make_picture_operat
 def backbone(tmp_path_factory) -> Path:
     """A vision model of random weights that takes pictures of 16 × 16."""
     import torch
-    import transformers
+
+    transformers = pytest.importorskip("transformers")
 
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("models") / "tiny"

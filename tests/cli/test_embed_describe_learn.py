@@ -35,7 +35,8 @@ def own_cache(tmp_path, monkeypatch) -> Path:
 @pytest.fixture(scope="module")
 def backbone(tmp_path_factory) -> Path:
     import torch
-    import transformers as t
+
+    t = pytest.importorskip("transformers")
 
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("models") / "tiny"

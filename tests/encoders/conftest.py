@@ -28,7 +28,8 @@ def make_backbone(tmp_path_factory) -> Callable[..., Path]:
 
     def make(kind: str, seed: int = 0, mean: float = 0.5) -> Path:
         import torch
-        import transformers as t
+
+        t = pytest.importorskip("transformers")
 
         torch.manual_seed(seed)
         small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}

@@ -24,7 +24,9 @@ PADDING = {
 def bert(tmp_path_factory):
     """A sentence-transformers model: a tiny BERT and mean pooling."""
     import torch
-    import transformers as t
+
+    t = pytest.importorskip("transformers")
+    pytest.importorskip("sentence_transformers")
     from sentence_transformers import SentenceTransformer, models
 
     folder = tmp_path_factory.mktemp("bert")
@@ -43,7 +45,7 @@ def bert(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def clip(make_backbone, tmp_path_factory):
-    import transformers as t
+    t = pytest.importorskip("transformers")
 
     folder = shutil.copytree(make_backbone("clip"), tmp_path_factory.mktemp("words") / "clip")
     (folder / "vocab.txt").write_text("\n".join(WORDS))

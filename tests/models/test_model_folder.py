@@ -344,6 +344,22 @@ SPOILED = {
         "does not match its digest",
     ),
     "calibration is a word": (lambda f: _edit(f, lambda a: a.update(calibration="good")), "cannot be read as a model"),
+    "a calibration among the values": (
+        lambda f: _edit(f, lambda a: a["values"].update(calibration_={})),
+        "'calibration_' is not a fitted attribute",
+    ),
+    "a name that would take gigabytes": (
+        lambda f: _edit(f, lambda a: a["values"].update(classes_=["a"] * 23 + ["b" * 10**6])),
+        "has 1,000,000 characters; expected at most 10,000",
+    ),
+    "features without end": (
+        lambda f: _edit(f, lambda a: a["values"].update(n_features_in_=10**15)),
+        "cannot be read as a model .*n_features_in_ is 10",
+    ),
+    "features that are no number": (
+        lambda f: _edit(f, lambda a: a["values"].update(n_features_in_=True)),
+        "cannot be read as a model .*n_features_in_ is True",
+    ),
     "newer format": (
         lambda f: _edit(f, lambda a: a.update(format=FORMAT + 1, firstsight="9.9")),
         "firstsight 9.9, which is newer.*upgrade",

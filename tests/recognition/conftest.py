@@ -30,7 +30,8 @@ def own_cache(cache, monkeypatch) -> None:
 @pytest.fixture(scope="session")
 def backbone(tmp_path_factory) -> Path:
     import torch
-    import transformers
+
+    transformers = pytest.importorskip("transformers")
 
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("models") / "tiny"

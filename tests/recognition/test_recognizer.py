@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 
@@ -7,11 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
+from safetensors.numpy import load_file, save_file
 
 import firstsight
 from firstsight.data.feature_files import FeatureFile
 from firstsight.errors import BadInput
 from firstsight.models import BackboneUsed, Provenance
+from firstsight.models.model_schema import digest_of
 from firstsight.recognition import Recognizer, learn
 from firstsight.recognition.answers import NONE_OF_THESE
 from firstsight.recognition.shards import answer_shard
@@ -191,6 +194,22 @@ def test_it_comes_back_from_its_folder_with_its_calibration(rows, small, tmp_pat
     again = Recognizer.load(tmp_path / "model")
     pd.testing.assert_frame_equal(again(small.features).to_frame(), rows(small.features).to_frame())
     assert repr(again) == "Recognizer(ESZSL: 24 classes, 10 unseen classes)"
+
+
+@pytest.mark.parametrize("spoil", [lambda weights: weights.T, lambda weights: weights[None], lambda weights: None])
+def test_arrays_that_do_not_belong_together_are_one_sentence(rows, tmp_path, spoil):
+    rows.save(tmp_path / "model")
+    arrays = load_file(tmp_path / "model" / "arrays.safetensors")
+    weights = spoil(arrays.pop("weights_"))
+    save_file(
+        arrays if weights is None else {**arrays, "weights_": np.ascontiguousarray(weights)},
+        tmp_path / "model" / "arrays.safetensors",
+    )
+    about = json.loads((tmp_path / "model" / "model.json").read_text())
+    about["arrays_sha256"] = hashlib.sha256((tmp_path / "model" / "arrays.safetensors").read_bytes()).hexdigest()
+    (tmp_path / "model" / "model.json").write_text(json.dumps({**about, "digest": digest_of(about)}))
+    with pytest.raises(BadInput, match=r"ESZSL arrays that do not belong together .*fit the model again"):
+        Recognizer.load(tmp_path / "model")
 
 
 def test_a_model_in_its_folder_is_changed_as_a_whole_or_not_at_all(rows, tmp_path):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SUFFIXES = (".csv", ".parquet")
+_COLUMN_BYTES = 16 << 10  # what pandas takes for a column, however few its rows
 _MISSING = [
     "",
     "NA",
@@ -123,6 +124,7 @@ def _read_csv(path: Path, text_columns: set[str] | None, or_first: bool = True) 
     with path.open("rb") as file:
         encoding = "utf-16" if file.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     heading, separator = _heading(path, encoding)
+    Allowance(path).take(_COLUMN_BYTES * len(heading), "The heading")
     wanted = (text_columns or set()) & set(heading) or ({heading[0]} if or_first else set())
     types: dict[str, Any] = {"dtype": str, "na_filter": False}
     if text_columns is not None:  # a class called "NA" or "007" is a class, not a missing value or a number

@@ -414,12 +414,25 @@ class ZeroShotClassifier(ScikitLearnClassifier):
     def _check_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         X = _loaded(X)
-        try:
-            rows: np.ndarray = validate_data(self, X, dtype=list(self._dtypes), reset=False, ensure_all_finite=False)
-        except ValueError as error:  # scikit-learn's own sentence
-            raise BadInput(str(error)) from error
+        if not self._is_as_fitted(X):
+            try:
+                X = validate_data(self, X, dtype=list(self._dtypes), reset=False, ensure_all_finite=False)
+            except ValueError as error:  # scikit-learn's own sentence
+                raise BadInput(str(error)) from error
+        rows: np.ndarray = X
         check_finite(rows, "X")
         return rows
+
+    def _is_as_fitted(self, X: Any) -> bool:
+        """Whether scikit-learn would hand X back as it is; to find out takes it longer than to name a row."""
+        return (
+            type(X) is np.ndarray
+            and X.ndim == 2
+            and X.dtype in self._dtypes
+            and len(X) > 0
+            and X.shape[1] == self.n_features_in_
+            and not hasattr(self, "feature_names_in_")  # else it warns of columns without names
+        )
 
     def _check_width(self, X: DiskRows) -> DiskRows:
         check_is_fitted(self)

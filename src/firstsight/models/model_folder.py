@@ -26,6 +26,7 @@ import firstsight
 from firstsight.calibration.confidence import Calibration
 from firstsight.errors import BadInput, UnknownName, UnreadableFile
 from firstsight.methods import ZeroShotClassifier, find_method
+from firstsight.methods.parts.class_input import name_array
 from firstsight.models.card import model_card
 from firstsight.models.folder_exchange import locked, read_together, replace_folder, resolve_place
 from firstsight.models.model_schema import FORMAT, CalibrationNumbers, ModelFile, read_model_file, write_model_file
@@ -249,11 +250,11 @@ def _rebuild(
         own = {name.removeprefix(_CALIBRATION): arrays.pop(name) for name in names}
         model.calibration_ = Calibration.from_json(calibration.as_json(), **own)
     for name in [*about.values, *arrays]:
-        if not _is_fitted(name.partition("/")[0]):
+        if not _is_fitted(name.partition("/")[0]) or name == "calibration_":
             raise ValueError(f"{name!r} is not a fitted attribute")
     for name, value in about.values.items():
-        setattr(model, name, np.asarray(value) if name in _NAMES else value)
-    model.classes_ = np.asarray(about.values["classes_"])
+        setattr(model, name, _names(value) if name in _NAMES else value)
+    model.classes_ = _names(about.values["classes_"])
     renamed = _RENAMED if "class_attributes_" in arrays else {}
     for name, array in arrays.items():
         name = renamed.get(name, name)
@@ -262,8 +263,13 @@ def _rebuild(
             model.__dict__.setdefault(attribute, {})[key] = array
         else:
             setattr(model, attribute, array)
-    _check_shapes(model)
+    _check_shapes(model, sum(array.size for array in arrays.values()))
     return model
+
+
+def _names(values: Any) -> np.ndarray:
+    texts = isinstance(values, list) and any(isinstance(value, str) for value in values)
+    return name_array(values) if texts else np.asarray(values)
 
 
 def _method_of(about: ModelFile) -> type[ZeroShotClassifier]:
@@ -276,12 +282,12 @@ def _method_of(about: ModelFile) -> type[ZeroShotClassifier]:
         ) from None
 
 
-def _check_shapes(model: ZeroShotClassifier) -> None:
-    """One description, one code and one name per class, and one name per attribute."""
+def _check_shapes(model: ZeroShotClassifier, size: int) -> None:
+    """One description, one code and one name per class, one name per attribute; `size` numbers serve few features."""
     for name in ("n_features_in_", "described_", "feature_scaler_", "attribute_scaler_"):
         if not hasattr(model, name):
             raise ValueError(f"{name} is missing")
-    if not isinstance(model.n_features_in_, int) or model.n_features_in_ < 1:
+    if type(model.n_features_in_) is not int or not 1 <= model.n_features_in_ <= 100 * size:
         raise ValueError(f"n_features_in_ is {model.n_features_in_!r}")
     (rows, width), n = model.descriptions_.shape, len(model.classes_)
     if model.classes_.ndim != 1 or model.classes_.dtype.kind not in "iuU" or (rows, *model.seen_code_.shape) != (n, n):

@@ -13,7 +13,7 @@ import pandas as pd
 
 from firstsight.data import read_descriptions
 from firstsight.data.feature_files import FeatureFile
-from firstsight.errors import BadInput
+from firstsight.errors import BadInput, UnreadableFile
 from firstsight.methods import ZeroShotClassifier
 from firstsight.models import Provenance, add_classes, change, load_saved, remove_classes, save
 from firstsight.models.class_table import as_labels
@@ -90,6 +90,7 @@ class Recognizer:
         model computes on the same device, if it knows any.
         """
         saved = load_saved(folder, method)
+        _require_an_answer(saved.model, folder)
         if "device" in saved.model.get_params():
             saved.model.set_params(device=device)
         return cls(saved.model, saved.provenance, backbone, batch_size=batch_size, runtime=runtime, device=device)
@@ -266,3 +267,18 @@ class Recognizer:
         if file.backbone is not None:
             made_by = file.backbone
             self.backbone.check(f"{what} are of", made_by.get("name"), made_by.get("fingerprint"))
+
+
+def _require_an_answer(model: ZeroShotClassifier, folder: str | Path) -> None:
+    """Refuse a folder whose arrays are whole but do not belong together: one row, one class."""
+    try:
+        row = np.zeros((1, model.n_features_in_), dtype=np.float32)
+        names = getattr(model, "feature_names_in_", None)  # without which scikit-learn would warn
+        model.decision_function(row if names is None else pd.DataFrame(row, columns=names), classes=model.classes_[:1])
+    except BadInput:
+        raise
+    except Exception as error:  # whatever a method meets that has not been fitted this way
+        raise UnreadableFile(
+            f"{folder} holds {type(model).__name__} arrays that do not belong together ({type(error).__name__}: "
+            f"{str(error).partition(chr(10))[0]}); restore it or fit the model again."
+        ) from error

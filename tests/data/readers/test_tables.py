@@ -9,6 +9,7 @@ import pytest
 
 from firstsight.data import load_dataset, read_descriptions, read_tables
 from firstsight.errors import BadInput, UnknownName, UnreadableFile
+from firstsight.methods import ESZSL
 
 
 @pytest.fixture
@@ -226,3 +227,18 @@ def test_too_large_for_float32_is_said(tmp_path, samples, classes):
     samples.loc[3, ["f1", "split"]] = [1e200, "train"]
     with pytest.raises(BadInput, match=r"row 3 .*do not fit float32"):
         read_tables(*_save(tmp_path, samples, classes))
+
+
+def test_a_heading_of_columns_without_end_is_one_sentence(tmp_path):
+    """pandas takes 15 KB for each column: 1 MB of them took 1.5 GB."""
+    columns = [f"a{i}" for i in range(20_000)]
+    text = "\n".join([",".join(["class", *columns]), *(name + ",1" * len(columns) for name in "xy")])
+    (tmp_path / "wide.csv").write_text(text)
+    with pytest.raises(UnreadableFile, match=r"The heading in .*wide\.csv claims [\d,]+ bytes"):
+        read_descriptions(tmp_path / "wide.csv")
+
+
+def test_a_name_of_a_million_letters_is_one_sentence():
+    table = pd.DataFrame({"a": [0.0, 1.0]}, index=["x", "y" * 10**6])  # an array would keep a million for each
+    with pytest.raises(BadInput, match="has 1,000,000 characters; expected at most 10,000"):
+        ESZSL().fit(np.eye(2), ["x", "y" * 10**6], table)

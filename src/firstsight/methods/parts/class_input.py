@@ -13,6 +13,7 @@ from firstsight.errors import BadInput
 
 Descriptions = pd.DataFrame | ArrayLike
 Candidates = pd.DataFrame | ArrayLike | None
+LONGEST_NAME = 10_000
 _LOOKED_AT = 2**16  # numbers at a time
 
 
@@ -146,6 +147,17 @@ def read_descriptions(table: Descriptions, dtype: Any, name: str) -> tuple[np.nd
     return labels, A
 
 
+def name_array(names: list[str]) -> np.ndarray:
+    """Names as an array, which keeps for each as many letters as the longest has."""
+    longest = max(names, key=len, default="")
+    if len(longest) > LONGEST_NAME:
+        raise BadInput(
+            f"The name {longest[:20]!r}… has {len(longest):,} characters; expected at most {LONGEST_NAME:,}: "
+            "shorten it."
+        )
+    return np.asarray(names, dtype=str)
+
+
 def _plain_labels(index: pd.Index, name: str) -> np.ndarray:
     """Class names as an array of text or of whole numbers: what comparison and saving can rely on."""
     if not index.is_unique:
@@ -153,7 +165,7 @@ def _plain_labels(index: pd.Index, name: str) -> np.ndarray:
         raise BadInput(f"`{name}` has two rows for class {twice!r}; expected one row per class.")
     values = index.tolist()
     if all(isinstance(v, str) for v in values):
-        return np.asarray(values, dtype=str)
+        return name_array(values)
     if all(isinstance(v, (int, np.integer)) for v in values):
         return np.asarray(values, dtype=np.int64)
     kinds = sorted({type(v).__name__ for v in values})

@@ -39,13 +39,15 @@ def scale(kind: str | None, fitted: dict[str, Any], values: np.ndarray) -> np.nd
     if kind == "unit":
         with np.errstate(over="ignore"):  # looked for in the next line
             norms = np.linalg.norm(values, axis=1, keepdims=True)
-        odd = np.flatnonzero(~(np.isfinite(norms[:, 0]) & (norms[:, 0] > 0)))
-        if len(odd) and values[odd].any():  # squares too large or too small for the type: as shares of the largest
+        usual = (norms > 0) & (norms < np.inf)
+        if not usual.all():  # zeros, or squares too large or too small for the type: as shares of the largest
+            odd = np.flatnonzero(~usual)
             largest = np.abs(values[odd]).max(axis=1, keepdims=True)
             values = values.copy()
             values[odd] /= np.where(largest > 0, largest, 1.0)
             norms[odd] = np.linalg.norm(values[odd], axis=1, keepdims=True)
-        return values / np.where(norms > 0, norms, 1.0).astype(values.dtype)
+            norms[norms == 0] = 1.0
+        return values / norms
     if kind == "standard":
         return (values - fitted["offset"]) / fitted["spread"]
     return values
