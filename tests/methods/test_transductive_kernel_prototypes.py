@@ -9,7 +9,6 @@ import pytest
 from firstsight.evaluation.metrics import mean_class_accuracy
 from firstsight.methods import KernelPrototypes, TransductiveKernelPrototypes
 from firstsight.methods.parts.pool_mixture import PoolProblem
-from firstsight.methods.parts.pool_trial import least_needed
 
 QUICK = {"search": False}
 
@@ -53,7 +52,7 @@ def test_a_pool_that_did_not_help_in_the_trial_leaves_the_inductive_answer(task,
 
     def scattered(problem, settings):
         model, j = problem.model, len(problem.labelled.K) - len(problem.labelled.counts)
-        return model, np.full((j, model.means.shape[1]), 1e3)
+        return model, np.full((j, model.means.shape[1]), 1e3), np.zeros(j)
 
     monkeypatch.setattr(PoolProblem, "solve", scattered)
     one = KernelPrototypes(refinement=0).fit(task.X, task.y, task.table)
@@ -86,14 +85,6 @@ def test_the_search_is_told_and_the_fit_is_deterministic(task, setting):
     }
     found = models[0].predict(task.X_unseen, classes=list(task.unseen))
     assert mean_class_accuracy(task.y_unseen, found) >= 0.8
-
-
-def test_the_handicap_after_em_is_the_least_that_no_other_beats_beyond_the_noise():
-    clear = np.array([[0.20, 0.30, 0.35], [0.22, 0.31, 0.37], [0.21, 0.33, 0.36], [0.19, 0.30, 0.34]])
-    assert least_needed(clear) == 2
-    within_noise = np.array([[0.30, 0.20, 0.36], [0.35, 0.20, 0.30], [0.31, 0.20, 0.33], [0.35, 0.20, 0.33]])
-    assert least_needed(within_noise) == 0
-    assert least_needed(np.zeros((1, 3))) == 0
 
 
 def far_from_its_description(seed=0):
@@ -147,3 +138,31 @@ def test_odd_pools_get_finite_scores(task, setting, search, kind):
     model = TransductiveKernelPrototypes(setting=setting, search=search, refinement=0, nugget=0.03, noise=2.0)
     model.fit(X, y, table, X_unlabeled=pool)
     assert np.isfinite(model.decision_function(task.pool)).all()
+
+
+def test_the_score_gives_credit_for_doubt(task):
+    model = TransductiveKernelPrototypes(cap=20, seen_handicap=0.4, **QUICK)
+    model.fit(task.X, task.y, task.table, X_unlabeled=task.pool)
+    classes = list(model.classes_)
+    Z, means = model.embed(task.pool), model.embed_classes(classes)
+    expected = -((Z[:, None] - means) ** 2).sum(axis=2) / 2
+    seen = [c in set(task.seen) for c in classes]
+    expected[:, seen] -= 0.4 * model.unit_
+    # The pool has told much of each unseen class, and not everything.
+    assert ((model.doubt_ > 0) & (model.doubt_ < 0.9)).all()
+    expected[:, ~np.array(seen)] -= 0.4 * model.unit_ * (1 - model.doubt_[model.unseen_code_[~np.array(seen)]])
+    np.testing.assert_allclose(model.decision_function(task.pool, classes=classes), expected, rtol=1e-3, atol=1e-2)
+
+
+def test_a_pool_that_lacks_classes_leaves_them_where_their_descriptions_say():
+    X, y, A = far_from_its_description()
+    known, absent = y < 18, y >= 21
+    model = TransductiveKernelPrototypes(setting="zsl", **QUICK)
+    model.fit(X[known], y[known], A, X_unlabeled=X[~known & ~absent])
+    doubt = model.doubt_[model.unseen_code_[18:]]
+    assert doubt[3:].min() > 1.2 * doubt[:3].max()
+    inductive = KernelPrototypes(**QUICK).fit(X[known], y[known], A)
+    right = [
+        mean_class_accuracy(y[~known], m.predict(X[~known], classes=np.arange(18, 24))) for m in (inductive, model)
+    ]
+    assert right[1] >= right[0] - 0.01

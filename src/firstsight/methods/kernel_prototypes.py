@@ -204,7 +204,7 @@ class KernelPrototypes(ZeroShotClassifier):
         """M (k, e): where classes lie, predicted ones, too; `classes` as in `predict`."""
         check_is_fitted(self)
         _, A, seen = self._candidates(classes)
-        return self._means(self._embed_classes(scale(self.attribute_scaling, self.attribute_scaler_, A)), seen)
+        return self._means(self._embed_classes(scale(self.attribute_scaling, self.attribute_scaler_, A))[0], seen)
 
     def _places(self, X):
         rows = powered(X, self.settings_["power"]) - self.centre_
@@ -214,38 +214,38 @@ class KernelPrototypes(ZeroShotClassifier):
         return np.where((seen >= 0)[:, None], self.seen_means_[seen], E)  # (k, e)
 
     def _embed_classes(self, A):
-        return kernel(self.kernel_, A, self.kernel_["descriptions"]) @ self.weights_  # (k, e)
+        """Predicted means (k, e), and how certain (k,) they are: of 0 as long as only a description is known, to 1."""
+        return kernel(self.kernel_, A, self.kernel_["descriptions"]) @ self.weights_, np.zeros(len(A))
 
     def _scores(self, X, E, seen):
-        Z = self._places(X)
-        handicap = self.settings_["seen_handicap"] * self.unit_
-        return closeness(Z, self._means(E, seen)) - (handicap * (seen >= 0)).astype(Z.dtype)  # (n, k)
+        Z, (means, certainty) = self._places(X), E
+        handicap = self.settings_["seen_handicap"] * self.unit_ * np.where(seen >= 0, 1.0, certainty)
+        return closeness(Z, self._means(means, seen)) - handicap.astype(Z.dtype)  # (n, k)
 
     def _export_scores(self, graph, X, A):
         size = graph("Pow", graph("Abs", X), graph.constant(self.settings_["power"]))
         rows = graph("Sub", graph.unit(graph("Mul", graph("Sign", X), size)), graph.constant(self.centre_))
         rows = graph.unit(graph("MatMul", rows, graph.constant(self.whitening_)))
         rows = graph("Sub", graph("MatMul", rows, graph.constant(self.directions_)), graph.constant(self.offset_))
-        means, seen = self._export_means(graph, A)
+        means, certainty = self._export_means(graph, A)
         near = graph("Mul", graph.closeness(rows, means), graph.constant(0.5))
-        handicap = graph("Mul", seen, graph.constant(self.settings_["seen_handicap"] * self.unit_))
+        handicap = graph("Mul", certainty, graph.constant(self.settings_["seen_handicap"] * self.unit_))
         return graph("Sub", near, graph.transposed(handicap))
 
-    def _known_means(self) -> np.ndarray:
-        """M of the classes whose descriptions `kernel_` holds, in their order."""
-        return self.seen_means_
+    def _known_means(self) -> tuple[np.ndarray, np.ndarray]:
+        """M (n, e) of the classes whose descriptions `kernel_` holds, in their order, and how certain (n,) it is."""
+        return self.seen_means_, np.ones(len(self.seen_means_))
 
     def _export_means(self, graph: Any, A: str) -> tuple[str, str]:
-        """The mean (n, e) of each class, and whether (n, 1) it was seen; a known class is told by its description."""
-        known, k, means = self.kernel_["descriptions"], len(self.seen_means_), self._known_means()
+        """The mean (n, e) of each class and its certainty (n, 1); a known class is told by its description."""
+        known, (means, certainty) = self.kernel_["descriptions"], self._known_means()
         predicted = graph("MatMul", export_kernel(graph, self.kernel_, A), graph.constant(self.weights_))
         gaps = graph("Sub", graph("Unsqueeze", A, graph.constant([1], np.int64)), graph.constant(known[None]))
         gaps = graph("ReduceMax", graph("Abs", gaps), axes=[2], keepdims=0)  # (n, known)
         same = graph("Cast", graph("LessOrEqual", gaps, graph.constant(1e-6 * np.abs(known).max())), to=1)
         is_known = graph("ReduceMax", same, axes=[1], keepdims=1)
         # Of classes with one description, no graph can say which is meant: it takes the middle.
-        number = graph("Max", graph.row_sums(same), graph.constant(1.0))
-        own = graph("MatMul", graph("Div", same, number), graph.constant(means))
-        seen = graph("MatMul", same, graph.constant((np.arange(len(known)) < k).astype(float)[:, None]))
+        same = graph("Div", same, graph("Max", graph.row_sums(same), graph.constant(1.0)))
+        own = graph("MatMul", same, graph.constant(means))
         other = graph("Mul", predicted, graph("Sub", graph.constant(1.0), is_known))
-        return graph("Add", own, other), graph("Min", seen, graph.constant(1.0))
+        return graph("Add", own, other), graph("MatMul", same, graph.constant(certainty[:, None]))

@@ -13,7 +13,7 @@ from firstsight.methods.kernel_prototypes import KernelPrototypes
 from firstsight.methods.parts.class_mean_prior import same_rows
 from firstsight.methods.parts.description_kernel import fit_kernel, kernel
 from firstsight.methods.parts.pool_mixture import Labelled, PoolProblem
-from firstsight.methods.parts.pool_trial import CAPS, POOL_USUAL, PoolTrial
+from firstsight.methods.parts.pool_trial import CAPS, CREDIT, POOL_USUAL, PoolTrial
 from firstsight.methods.parts.prototypes import PrototypeSearch, class_statistics, fit_prototypes
 from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.transductive_classifier import TransductiveClassifier
@@ -32,14 +32,16 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
 
         Σ_i log Σ_c exp(−‖z_i − M_c‖²/2τ) + labelled rows − (σ²/2τ) tr Mᵀ(K + ν I)⁻¹M
 
-    E-step: r_ic ∝ exp(−‖z_i − M_c‖²/2τ), at first with the inductive constant on seen classes, which then fades.
-    M-step: M = (K + νI)(K + νI + diag(σ²/n))⁻¹ z̄, where the n_c = Σ_i r_ic pool rows of an unseen class count as
-    n_c · cap/(cap + n_c). After every few steps the space is widened by the directions in which means of unseen
-    classes have left the span of the seen ones, and unseen classes exchange their shares where the prior rises by it:
-    the likelihood does not tell whose a ball is. EM finds the nearest of many solutions: of those found from
-    several starts, the one with the highest objective is taken.
+    E-step: r_ic ∝ exp((γδ v_c − ‖z_i − M_c‖²/2)/τ), where v_c, the doubt about an unseen class's mean, is the Gaussian
+    process's variance of it in units of what that is for a class that has no rows: rows lie farther from a doubtful
+    mean. M-step: M = (K + νI)(K + νI + diag(σ²/n))⁻¹ z̄, where the n_c = Σ_i r_ic pool rows of an unseen class count as
+    n_c · cap/(cap + n_c), and for less if it takes far fewer than other classes do: it may not be in the pool. After
+    every few steps the space is widened by the directions in which means of unseen classes have left the span of the
+    seen ones, and unseen classes exchange their shares where the prior rises by it: the likelihood does not tell whose
+    a ball is. EM finds the nearest of many solutions: of those found from several starts, the one with the highest
+    objective is taken.
 
-    Score: −‖z − M_c‖²/2, for a seen class − γδ.
+    Score: −‖z − M_c‖²/2, for a seen class − γδ, for an unseen one of the pool − γδ (1 − v_c).
 
     Parameters
     ----------
@@ -58,8 +60,8 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     pool_nugget : float
         ν, once there is a pool.
     shrinkage, noise, seen_handicap : float or None
-        As in `KernelPrototypes`. None: 0.45, 3 and what was best after EM on simulated tasks (without `search`, 0);
-        where the pool is not used, what the inductive search finds.
+        As in `KernelPrototypes`. None: 0.45, 3 and 0.7 of what the inductive search finds; where the pool is not used,
+        what it finds.
     power, nugget, stretch, refinement, components, search : various
         As in `KernelPrototypes`. With `search`, simulated tasks also say whether the pool is believed, and how far.
     feature_scaling, attribute_scaling : various
@@ -69,6 +71,8 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     ----------
     unseen_means_ : array (j, e)
         M of the unseen classes that `fit` was given.
+    doubt_ : array (j,)
+        v_c of these: 1 as long as nothing but its description is known of a class, 0 once its mean is known.
     kernel_ : dict
         As in `KernelPrototypes`, with descriptions (k + j, a) of seen and unseen classes.
     search_ : dict
@@ -152,7 +156,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
 
     def _fit(self, X, y, S, pool, U):  # type: ignore[override]
         search = PrototypeSearch(X, y, S, self.components)
-        inductive = self._choose(search)
+        self._choose(search)
         if len(pool):
             self._believe_or_not(search, S, len(pool) / (len(U) if self.setting == "zsl" else len(S) + len(U)))
         believed = self.settings_.get("cap", 0) > 0
@@ -162,13 +166,13 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         statistics = class_statistics(rows, y, moments_of(rows, y, k), self.settings_["shrinkage"])
         K = kernel(self.kernel_, everyone, everyone)
         model = fit_prototypes(statistics, K[:k, :k], self.settings_, rows, y)
-        self.unseen_means_ = np.empty((0, model.means.shape[1]))
+        self.unseen_means_, self.doubt_ = np.empty((0, model.means.shape[1])), np.empty(0)
         if believed:
             labelled = Labelled(whitened_sums(rows, y, k, model.space.whitening), statistics.counts, K)
             unlabelled = of_unit_length(rotation(pool) @ model.space.whitening)
-            gzsl = self.setting == "gzsl"
-            problem = PoolProblem(model, labelled, unlabelled, gzsl, inductive["seen_handicap"] if gzsl else 0.0)
-            model, self.unseen_means_ = problem.solve(self.settings_)
+            seen_too = self.setting == "gzsl"
+            problem = PoolProblem(model, labelled, unlabelled, seen_too, self.settings_["seen_handicap"])
+            model, self.unseen_means_, self.doubt_ = problem.solve(self.settings_)
         self._keep(rotation, model)
 
     def _believe_or_not(self, search: PrototypeSearch, S: np.ndarray, pool_share: float) -> None:
@@ -177,7 +181,9 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         of_em = {name: getattr(self, name) for name in ("starts", "temperature", "rounds", "pool_nugget")}
         without = {**self.settings_, **of_em, "cap": 0.0}
         usual = {**self.settings_, **POOL_USUAL, **given, **of_em}
-        chosen = {**usual, "cap": CAPS[0] if self.cap is None else self.cap, "seen_handicap": 0.0}
+        if self.seen_handicap is None:
+            usual["seen_handicap"] *= CREDIT
+        chosen = {**usual, "cap": CAPS[0] if self.cap is None else self.cap}
         if self.cap == 0:
             chosen = without
         elif self.search and search.tasks:
@@ -185,14 +191,16 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
             trial = PoolTrial(search, S, self.setting == "gzsl", pool_share)
             chosen, told = trial.run(without, [{**usual, "cap": cap} for cap in caps])
             self.search_ = {**self.search_, "pool": told}
-        self.settings_ = chosen if self.seen_handicap is None else {**chosen, "seen_handicap": self.seen_handicap}
+        self.settings_ = chosen
 
     def _embed_classes(self, A):
         # A class that the pool was searched for is known by its description, whatever it is called now.
-        E, corrected = super()._embed_classes(A), self.kernel_["descriptions"][len(self.seen_means_) :]
+        (means, certainty), corrected = super()._embed_classes(A), self.kernel_["descriptions"][len(self.seen_means_) :]
         known = same_rows(A, corrected)
-        E[known >= 0] = self.unseen_means_[known[known >= 0]]
-        return E
+        means[known >= 0] = self.unseen_means_[known[known >= 0]]
+        certainty[known >= 0] = 1 - self.doubt_[known[known >= 0]]
+        return means, certainty
 
     def _known_means(self):
-        return np.vstack([self.seen_means_, self.unseen_means_])
+        means, certainty = super()._known_means()
+        return np.vstack([means, self.unseen_means_]), np.concatenate([certainty, 1 - self.doubt_])

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from firstsight.methods.parts.pool_mixture import (
+    FEW,
     Labelled,
     PoolProblem,
+    class_sums,
     exchange_costs,
     exchanged,
     objective,
@@ -46,9 +48,9 @@ def test_em_never_lowers_its_objective(case):
     values = []
     for _ in range(12):
         # With an infinite cap the pool rows count in full: then, and only then, this is EM as in the book.
-        fitted, unseen = posterior(space, labelled, Z, R, {**SETTINGS, "cap": 1e12})
+        fitted, unseen, _ = posterior(space, labelled, Z, R, {**SETTINGS, "cap": 1e12})
         values.append(objective(fitted, unseen, labelled, Z, False, SETTINGS))
-        R = responsibilities(Z, fitted.means, unseen, 0.0, False, SETTINGS["temperature"])
+        R = responsibilities(Z, fitted.means, unseen, np.zeros(UNSEEN), False, SETTINGS["temperature"])
     assert (np.diff(values) > -1e-4).all()
     assert values[-1] > values[0] + 0.1
 
@@ -56,7 +58,7 @@ def test_em_never_lowers_its_objective(case):
 def test_the_m_step_is_the_posterior_mean_by_a_plain_loop(case):
     labelled, pool, truth, space = case
     Z, R = pool @ space.directions - space.offset, np.eye(UNSEEN)[truth]
-    fitted, unseen = posterior(space, labelled, Z, R, {**SETTINGS, "cap": 5.0})
+    fitted, unseen, _ = posterior(space, labelled, Z, R, {**SETTINGS, "cap": 5.0})
     counted = 15 * 5 / (5 + 15)  # the pool rows of a class count as fewer than the cap
     means = [labelled.sums[c] / 20 @ space.directions - space.offset for c in range(SEEN)]
     means += [Z[truth == c].mean(axis=0) for c in range(UNSEEN)]
@@ -81,7 +83,7 @@ def test_a_wider_space_holds_the_pools_means_and_leaves_the_old_directions_as_th
 def test_the_objective_is_log_likelihood_and_log_prior_by_a_plain_loop(case):
     labelled, pool, truth, space = case
     tau, Z = SETTINGS["temperature"], (pool @ space.directions - space.offset).astype(np.float64)
-    fitted, unseen = posterior(space, labelled, Z, np.eye(UNSEEN)[truth], SETTINGS | {"cap": 1e12})
+    fitted, unseen, _ = posterior(space, labelled, Z, np.eye(UNSEEN)[truth], SETTINGS | {"cap": 1e12})
     means = np.vstack([fitted.means, unseen])
 
     def gain(z, mean):  # of a row in a class about `mean` over one in a class about the origin
@@ -104,7 +106,7 @@ def test_the_pool_corrects_means_and_one_row_does_no_harm(case, seen_too, rows, 
     weights = np.linalg.solve(labelled.K[:SEEN, :SEEN] + 0.15 * np.eye(SEEN), means)
     model = Prototypes(space, means, weights, 1.0)
     problem = PoolProblem(model, labelled, pool[:rows], seen_too, 0.3)
-    fitted, unseen = problem.solve({**SETTINGS, "cap": 30.0, "starts": starts})
+    fitted, unseen, _ = problem.solve({**SETTINGS, "cap": 30.0, "starts": starts})
     assert np.isfinite(unseen).all()
     before = closeness(pool @ space.directions - space.offset, labelled.K[SEEN:, :SEEN] @ weights)
     after = closeness(pool @ fitted.space.directions - fitted.space.offset, unseen)
@@ -141,9 +143,38 @@ def test_an_exchange_takes_the_number_of_rows_along_and_never_lowers_the_objecti
         values = []
         for shares in (R, exchanged(space, labelled, Z, R, {**SETTINGS, "cap": 10.0})):
             n = shares.sum(axis=0)
-            counts = np.concatenate([labelled.counts, 10 * n / (10 + n)])
+            believed = np.minimum(1, n / (FEW * np.quantile(n, 0.75))) ** 2
+            counts = np.concatenate([labelled.counts, believed * 10 * n / (10 + n)])
             means = np.vstack([labelled.sums / 20 @ space.directions - space.offset, shares.T @ Z / n[:, None]])
             B = labelled.K + 0.05 * np.eye(SEEN + UNSEEN) + np.diag(2.0 / counts)
             values.append(np.trace(means.T @ np.linalg.inv(B) @ means))
             np.testing.assert_allclose(np.sort(n), np.sort(R.sum(axis=0)))
         assert values[1] <= values[0] * (1 + 1e-6)
+
+
+def test_doubt_is_the_variance_of_a_mean_against_that_of_a_predicted_one(case):
+    labelled, pool, truth, space = case
+    Z, R = pool @ space.directions - space.offset, np.eye(UNSEEN)[truth]
+    R[truth == 0] = 0  # this class has no rows
+    doubt = posterior(space, labelled, Z, R, {**SETTINGS, "cap": 5.0})[2]
+    K = labelled.K + 0.05 * np.eye(SEEN + UNSEEN)
+
+    def variance(of, rows):  # the last one of a joint Gaussian, given noisy values of the others
+        B = K[np.ix_(rows, rows)] + np.diag([2.0 / (20 if c < SEEN else 15 * 5 / 20) for c in rows])
+        return K[of, of] - K[of, rows] @ np.linalg.inv(B) @ K[rows, of]
+
+    rows = [*range(SEEN), *range(SEEN + 1, SEEN + UNSEEN)]
+    alone = np.mean([variance(c, [o for o in range(SEEN) if o != c]) for c in range(SEEN)])
+    np.testing.assert_allclose(doubt, [variance(c, rows) / alone for c in range(SEEN, SEEN + UNSEEN)], rtol=1e-6)
+    assert doubt[0] > 1.2 * doubt[1:].max()
+
+
+def test_rows_of_a_class_that_takes_far_fewer_than_others_count_for_less(case):
+    labelled, pool, truth, space = case
+    R = np.eye(UNSEEN)[truth]
+    R[(truth == 0) & (np.arange(60) % 5 > 0)] = 0  # 3 rows of 15 are left
+    counts, sums = class_sums(space, labelled, pool @ space.directions - space.offset, R, 10.0)
+    believed = (3 / (FEW * 15)) ** 2
+    np.testing.assert_allclose(counts[SEEN:], [believed * 30 / 13, 6, 6, 6])
+    taken = (pool[(truth == 0) & (R.sum(axis=1) > 0)] @ space.directions - space.offset).mean(axis=0)
+    np.testing.assert_allclose(sums[SEEN] / counts[SEEN], taken, rtol=1e-4)

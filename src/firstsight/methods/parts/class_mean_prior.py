@@ -20,6 +20,19 @@ def leave_one_out_errors(K: np.ndarray, noise_of: np.ndarray, means: np.ndarray)
     return inverse @ means / np.diag(inverse)[:, None]
 
 
+def mean_variances(K: np.ndarray, noise_of: np.ndarray, across: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """How uncertain (m,) each coordinate of a class's mean is that has kernel `across` (m, k) with the k classes.
+
+    `own` (m,) is its kernel with itself: the variance before anything is known.
+    """
+    return own - (across.T * cho_solve(cho_factor(K + np.diag(noise_of), lower=True), across.T)).sum(axis=0)
+
+
+def leave_one_out_variances(K: np.ndarray, noise_of: np.ndarray) -> np.ndarray:
+    """The same (k,) of the k classes, each of them predicted from the others: 1/[B⁻¹]_cc − noise_c."""
+    return 1 / np.diag(np.linalg.inv(K + np.diag(noise_of))) - noise_of
+
+
 def mean_squared_error(errors: np.ndarray) -> float:
     """The mean over classes of the squared length of an error: how far a predicted mean is from where it should be."""
     return float((errors**2).sum(axis=1).mean())

@@ -9,7 +9,7 @@ import numpy as np
 from firstsight.methods.parts.coordinate_search import Settings, beats
 from firstsight.methods.parts.description_kernel import fit_kernel, kernel
 from firstsight.methods.parts.pool_mixture import Labelled, PoolProblem
-from firstsight.methods.parts.prototypes import HANDICAPS, PrototypeSearch, class_statistics, fit_prototypes
+from firstsight.methods.parts.prototypes import PrototypeSearch, class_statistics, fit_prototypes
 from firstsight.methods.parts.simulated_tasks import SimulatedTask, harmonic_curve, unseen_accuracy
 from firstsight.methods.parts.whitened_space import moments_of, of_unit_length, whitened_sums
 
@@ -20,6 +20,8 @@ POOL_USUAL: Settings = {"shrinkage": 0.45, "noise": 3.0}
 # Caps that go with little and with much belief in a pool. Many classes that are hard to tell apart lose by much belief,
 # and so do pools that lack classes; what the trial says for it has to exceed so many standard errors.
 CAPS, SURE = (10.0, 30.0), 1.0
+# Of the inductive handicap: how much of it a class is credited with whose mean is as doubtful as a predicted one.
+CREDIT = 0.7
 
 
 class PoolTrial:
@@ -34,15 +36,10 @@ class PoolTrial:
         """The settings taken, and the scores of all on each task; `with_pool` goes from little to much belief in it.
 
         More belief has to beat less beyond the noise between tasks; what is left then has to be better than no pool.
-        Those with a pool get the handicap of seen classes that was needed after EM.
         """
         settings = [without, *with_pool]
         by_task = [self._values(number, task, settings) for number, task in enumerate(self.search.tasks)]
-        t1, curves = (np.array(values).swapaxes(0, 1) for values in zip(*by_task, strict=True))  # (settings, tasks, …)
-        needed = [least_needed(curve) for curve in curves]
-        scores = [curve[:, i] for curve, i in zip(curves, needed, strict=True)] if self.seen_too else t1
-        after = zip(with_pool, needed[1:], strict=True)
-        settings[1:] = [{**of, "seen_handicap": float(HANDICAPS[i])} for of, i in after]
+        scores = np.array(by_task).T  # (settings, tasks)
         believed = 1
         for number in range(2, len(settings)):
             believed = number if beats(scores[number], scores[believed], SURE) else believed
@@ -53,9 +50,9 @@ class PoolTrial:
         ]
         return settings[taken], {"tasks": len(self.pools), "chosen": settings[taken], "tried": tried}
 
-    def _values(self, number: int, task: SimulatedTask, tried: list[Settings]) -> tuple[list[float], list[np.ndarray]]:
-        """T1 and the curve of H over handicaps, of each settings."""
-        t1, curves = [], []
+    def _values(self, number: int, task: SimulatedTask, tried: list[Settings]) -> list[float]:
+        """H, or T1 if the pool holds unseen classes only, of each settings."""
+        values = []
         last: Settings = {}
         for settings in tried:
             of_problem = {name: value for name, value in settings.items() if name != "cap"}
@@ -63,13 +60,16 @@ class PoolTrial:
                 problem, test = self._problem(number, task, settings)
                 last = of_problem
             model, k = problem.model, task.seen
-            predicted = problem.labelled.K[k:, :k] @ model.weights
+            means, doubt = problem.labelled.K[k:, :k] @ model.weights, np.ones(len(task.classes) - k)
             if settings["cap"]:
-                model, predicted = problem.solve(settings)
-            scores = model.scores(test @ model.space.directions - model.space.offset, predicted)
-            t1.append(unseen_accuracy(scores, task))
-            curves.append(harmonic_curve(scores / np.float32(max(model.unit, 1e-12)), task, HANDICAPS))
-        return t1, curves
+                model, means, doubt = problem.solve(settings)
+            scores = model.scores(test @ model.space.directions - model.space.offset, means)
+            scores[:, k:] += (settings["seen_handicap"] * model.unit * doubt).astype(scores.dtype)
+            of_setting = (
+                harmonic_curve(scores, task, np.zeros(1))[0] if self.seen_too else unseen_accuracy(scores, task)
+            )
+            values.append(float(of_setting))
+        return values
 
     def _problem(self, number: int, task: SimulatedTask, settings: Settings) -> tuple[PoolProblem, np.ndarray]:
         """A task's inductive model with its pool, and its test rows, whitened."""
@@ -80,17 +80,7 @@ class PoolTrial:
         model = fit_prototypes(statistics, K[:k, :k], settings, train, y)
         labelled = Labelled(whitened_sums(train, y, k, model.space.whitening), statistics.counts, K)
         test = of_unit_length(test @ model.space.whitening)
-        handicap = settings["seen_handicap"] if self.seen_too else 0.0
-        return PoolProblem(model, labelled, test[self.pools[number]], self.seen_too, handicap), test
-
-
-def least_needed(curves: np.ndarray) -> int:
-    """The first handicap that the best one over all tasks does not beat beyond the noise; H of each task (n, …).
-
-    EM has taken up most of what the inductive handicap was for.
-    """
-    best = curves[:, curves.mean(axis=0).argmax()]
-    return next(i for i, curve in enumerate(curves.T) if not beats(best, curve))
+        return PoolProblem(model, labelled, test[self.pools[number]], self.seen_too, settings["seen_handicap"]), test
 
 
 def _pool_rows(task: SimulatedTask, seen_too: bool, pool_share: float) -> np.ndarray:
