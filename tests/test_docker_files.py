@@ -64,6 +64,7 @@ def test_it_runs_without_rights_and_what_it_starts_exists(steps, project):
 
 
 def test_its_health_check_is_python_that_asks_for_a_route(steps):
+    pytest.importorskip("fastapi")
     from firstsight.serving import routes_about
     from firstsight.serving.service_settings import Settings
 

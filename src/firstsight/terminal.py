@@ -95,10 +95,10 @@ def counted(number: int, noun: str) -> str:
 
 
 @contextmanager
-def progress(description: str, total: int, enabled: bool = True) -> Iterator[Callable[[int, str], None]]:
-    """Yields `show(done, note)`; silent when not enabled, with --quiet, or when nobody watches (no terminal)."""
+def progress(description: str, total: int | None, enabled: bool = True) -> Iterator[Callable[..., None]]:
+    """Yields `show(done, note="", of=total)`; silent when not enabled, with --quiet, or without a terminal."""
     if not enabled or logger.level == logging.WARNING or not sys.stderr.isatty():
-        yield lambda done, note: None
+        yield lambda done, note="", of=None: None
         return
     from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
@@ -109,4 +109,4 @@ def progress(description: str, total: int, enabled: bool = True) -> Iterator[Cal
         *columns, TimeRemainingColumn(), note, console=screen(stderr=True, markup=True), transient=True
     ) as bar:
         task = bar.add_task(escape(visible(description)), total=total, note="")
-        yield lambda done, note: bar.update(task, completed=done, note=visible(note))
+        yield lambda done, note="", of=None: bar.update(task, completed=done, note=visible(note), total=of)

@@ -149,6 +149,7 @@ def test_a_folder_without_a_readable_picture_is_one_sentence(cli, backbone, tmp_
 
 
 def test_describe_takes_attributes_writes_empty_tables_and_refuses_what_is_unclear(cli, tmp_path):
+    pytest.importorskip("transformers")
     table = tabulate(tmp_path / "classes.csv", MIXES)
     assert cli("describe", table, "--out", tmp_path / "d.csv").code == 0
     np.testing.assert_array_equal(read_descriptions(tmp_path / "d.csv").to_numpy(), list(MIXES.values()))
@@ -227,6 +228,7 @@ def test_learn_with_few_classes_says_that_it_cannot_estimate(cli, backbone, tmp_
 
 
 def test_learn_refuses_before_the_long_part(cli, tmp_path):
+    pytest.importorskip("transformers")
     pictures = paint(tmp_path / "in", MIXES, count=1)
     nowhere = ["--backbone", "nobody/nothing", "--out", tmp_path / "model"]
     most = {name: mix for name, mix in MIXES.items() if name != "sun"}

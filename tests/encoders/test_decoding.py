@@ -224,7 +224,7 @@ def test_text_and_profiles_that_unpack_to_much_are_refused():
     for more in ({"pnginfo": text}, {"icc_profile": bytes(50_000_000)}):
         content = saved(Image.new("RGB", (40, 40)), **more)
         assert len(content) < 100_000
-        with pytest.raises(Undecodable, match="too large"):
+        with pytest.raises(Undecodable, match=r"(?i)too large"):
             decode_picture(content)
 
 

@@ -149,6 +149,7 @@ def test_a_model_that_claims_more_than_its_weights_hold_is_one_sentence(bert, tm
 
 
 def test_a_name_that_cannot_be_downloaded_is_one_sentence():
+    pytest.importorskip("transformers")
     with pytest.raises(BadInput, match=r"could not be downloaded.*local folder"):
         TextEncoder("nobody/nothing")
 

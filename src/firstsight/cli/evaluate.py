@@ -33,7 +33,7 @@ def evaluate(
     features: Features = None,
     setting: Annotated[Setting, typer.Option(help="Conventional, generalized, or both.")] = Setting.both,
     seed: Seed = 0,
-    json: Annotated[Path | None, typer.Option(help="Write the result to this file, too.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Also write the result to this file.")] = None,
 ) -> None:
     """Fit a method on the training rows and print T1, ts, tr and H: mean per-class accuracies in percent."""
     from firstsight.data import load_dataset

@@ -31,7 +31,7 @@ def fit(
         bool,
         typer.Option(
             "--confidence",
-            help="Measure confidence and accuracy on held-out classes, too: three more fits, on fewer classes.",
+            help="Also measure confidence and accuracy on held-out classes: three more fits, on fewer classes.",
         ),
     ] = False,
     calibrate: Annotated[bool, typer.Option("--calibrate", hidden=True)] = False,  # what --confidence was called

@@ -19,12 +19,12 @@ ChosenMethod = Annotated[
     typer.Option(help="A method's name; `firstsight methods` lists them. Left out: the kernel prototypes."),
 ]
 Unlabeled = Annotated[
-    Path | None, typer.Option(help="Pictures without labels to learn from as well, of seen and unseen classes.")
+    Path | None, typer.Option(help="Pictures without labels, of seen and unseen classes, to learn from as well.")
 ]
 Unseen = Annotated[
     str | None, typer.Option(help="Classes (separated by commas) whose pictures are held out for testing.")
 ]
-Split = Annotated[Path | None, typer.Option(help="The same as a table: columns class and split (seen or unseen).")]
+Split = Annotated[Path | None, typer.Option(help="The same, as a table: columns class and split (seen or unseen).")]
 
 
 def learn(

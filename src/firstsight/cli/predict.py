@@ -38,13 +38,14 @@ Html = Annotated[
     typer.Option(help="Write one page to look at: pictures, ranked classes, reasons; it needs no other file."),
 ]
 NoneOfThese = Annotated[
-    bool, typer.Option("--none-of-these", help="Answer so where no candidate fits; needs a calibrated model.")
+    bool,
+    typer.Option("--none-of-these", help="Answer 'none of these' where no candidate fits; needs a calibrated model."),
 ]
 RejectShare = Annotated[
     float, typer.Option(min=0, max=0.99, help="The share of rows of known classes that --none-of-these may lose.")
 ]
 AcceptAll = Annotated[
-    bool, typer.Option("--accept-all", help="Name pictures as well that look like nothing the model has seen.")
+    bool, typer.Option("--accept-all", help="Also name pictures that look like nothing the model has seen.")
 ]
 ShiftSeen = Annotated[
     bool,
@@ -60,7 +61,7 @@ Out = Annotated[
         "FOLDER/<its name>.parquet, unless it is there already.",
     ),
 ]
-Why = Annotated[bool, typer.Option("--why", help="Tell which attributes speak for and against each answer.")]
+Why = Annotated[bool, typer.Option("--why", help="Show which attributes speak for and against each answer.")]
 Backbone = Annotated[
     str | None,
     typer.Option(metavar="NAME_OR_PATH", help="Where the model's backbone is, if not where its name says."),

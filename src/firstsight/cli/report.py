@@ -25,16 +25,11 @@ def report(
     open: Annotated[Open, typer.Option(help="Open the page in the browser when it is ready.")] = Open.no,
 ) -> None:
     """Make a self-contained page (and CSV, LaTeX, Markdown and PNG files) from benchmark records; runs no method."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
     from firstsight.reporting import report as make_report
-    from firstsight.terminal import screen
+    from firstsight.terminal import progress, screen
 
-    waiting = screen(stderr=True, markup=True, soft_wrap=False)
-    columns = (TextColumn("tables and figures"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=waiting, transient=True, disable=not waiting.is_terminal) as progress:
-        task = progress.add_task("", total=None)
-        page = make_report(results, out, lambda done, of: progress.update(task, completed=done, total=of))
+    with progress("tables and figures", total=None) as show:
+        page = make_report(results, out, lambda done, of: show(done, of=of))
     screen().print(f"{page}")
     if open == Open.yes:
         import webbrowser

@@ -22,7 +22,7 @@ TextModel = Annotated[str | None, typer.Option(help="Where the text model is tha
 def serve(
     model: Annotated[Path | None, typer.Argument(help="A model folder.")] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Serve a model of letters, made on the spot.")] = False,
-    host: Annotated[str, typer.Option(help="The address to listen on; others than this machine need a token.")] = (
+    host: Annotated[str, typer.Option(help="The address to listen on; any but this machine's own needs a token.")] = (
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
