@@ -157,8 +157,8 @@ def test_the_score_gives_credit_for_doubt(task):
 def test_a_pool_that_lacks_classes_leaves_them_where_their_descriptions_say():
     X, y, A = far_from_its_description()
     known, absent = y < 18, y >= 21
-    model = TransductiveKernelPrototypes(setting="zsl", **QUICK)
-    model.fit(X[known], y[known], A, X_unlabeled=X[~known & ~absent])
+    model = TransductiveKernelPrototypes(setting="gzsl", **QUICK)
+    model.fit(X[known], y[known], A, X_unlabeled=X[~absent])
     doubt = model.doubt_[model.unseen_code_[18:]]
     assert doubt[3:].min() > 1.2 * doubt[:3].max()
     inductive = KernelPrototypes(**QUICK).fit(X[known], y[known], A)

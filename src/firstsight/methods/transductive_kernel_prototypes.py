@@ -41,7 +41,8 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     a ball is. EM finds the nearest of many solutions: of those found from several starts, the one with the highest
     objective is taken.
 
-    Score: −‖z − M_c‖²/2, for a seen class − γδ, for an unseen one of the pool − γδ (1 − v_c).
+    Score: −‖z − M_c‖²/2, for a seen class − γδ, for an unseen one of the pool − γδ (1 − v_c); with
+    a pool of unseen classes only, v is the same for all.
 
     Parameters
     ----------
@@ -60,7 +61,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     pool_nugget : float
         ν, once there is a pool.
     shrinkage, noise, seen_handicap : float or None
-        As in `KernelPrototypes`. None: 0.45, 3 and 0.7 of what the inductive search finds; where the pool is not used,
+        As in `KernelPrototypes`. None: 0.45, 3 and half of what the inductive search finds; where the pool is not used,
         what it finds.
     power, nugget, stretch, refinement, components, search : various
         As in `KernelPrototypes`. With `search`, simulated tasks also say whether the pool is believed, and how far.

@@ -25,7 +25,7 @@ from firstsight.methods.parts.whitened_space import Space
 STEPS = 3  # of EM in each space
 # A class that takes less than this share of what a quarter of the classes exceed is likely absent or rare, and what it
 # takes is another's: its rows count for less. Chosen on folds of the training classes of six data sets.
-FEW = 0.7
+FEW = 0.3
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,8 @@ class PoolProblem:
             warm = temperature * (1 + heat / temperature) ** left
             for _ in range(STEPS):
                 fitted, unseen, doubt = posterior(space, self.labelled, Z, R, settings)
+                if not self.seen_too:  # a credit is held against seen classes; among unseen ones it favoured rare ones
+                    doubt = np.full_like(doubt, doubt.mean())
                 credit = self.handicap * fitted.unit * doubt
                 R = responsibilities(Z, fitted.means, unseen, credit, self.seen_too, warm)
             if number < rounds:

@@ -21,7 +21,7 @@ POOL_USUAL: Settings = {"shrinkage": 0.45, "noise": 3.0}
 # and so do pools that lack classes; what the trial says for it has to exceed so many standard errors.
 CAPS, SURE = (10.0, 30.0), 1.0
 # Of the inductive handicap: how much of it a class is credited with whose mean is as doubtful as a predicted one.
-CREDIT = 0.7
+CREDIT = 0.5
 
 
 class PoolTrial:
