@@ -116,8 +116,8 @@ class AlternatingTraining:
             self.checkpoint.save(tensors, {name: getattr(self, name) for name in names})
 
     def _resume(self, tensors: dict[str, Tensor], header: CheckpointHeader) -> None:
-        # Copies lie where torch puts tensors; as read from the file they may begin at any byte, and the last bit of a
-        # matrix product depends on that.
+        # Without copies, resumed fits differed in the last bits: probably because tensors of the file need not lie
+        # where torch would put them, on which the rounding of matrix products depends.
         tensors = {name: value.clone() for name, value in tensors.items()}
         self.net = self._placed({k.removeprefix("weights/"): v for k, v in tensors.items() if k.startswith("weights/")})
         self.net.start(self.settings["penalty"])
