@@ -5,8 +5,9 @@
 Each candidate differs from the `validated` preset in some parameters and is evaluated on validation folds of every data
 set (`ZeroShotDataset.validation_folds`): some training classes play the unseen ones, and neither a test row nor the
 description of an unseen class is within reach. The transductive method is fitted once, with the pool of the generalized
-setting, and T1 is that of the same model. Ends with means over data sets, each counting the same, and the difference to
-the first candidate, paired by fold, with its standard error.
+setting, and T1 is that of the same model. H* is H with the fold's best constant taken off seen scores, as in `tune`.
+With several seeds, ± is the standard deviation over the seeds of a fold. Ends with means over data sets, each counting
+the same, and the difference to the first candidate, paired by fold and seed, with its standard error over folds.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from firstsight import load_dataset
 from firstsight.cli.options import read_assignments
 from firstsight.evaluation import fit_on
 from firstsight.evaluation.metrics import figures
+from firstsight.evaluation.trade_off import trade_off
 from firstsight.methods import make_estimator
 
 CANDIDATES = {
@@ -29,15 +31,19 @@ CANDIDATES = {
 
 
 def validate(method: str, candidate: str, fold, seed: int) -> list[float]:
-    """T1, ts, tr, H in percent and CPU seconds of the fit."""
+    """T1, ts, tr, H, H* in percent and CPU seconds of the fit."""
     model = make_estimator(method, read_assignments(candidate.split()), random_state=seed, setting="gzsl", verbose=True)
     began = time.process_time()
     fit_on(model, fold)
     seconds = time.process_time() - began
+    classes, n_seen = [*fold.seen_classes, *fold.unseen_classes], len(fold.seen_classes)
     (X, y), (X_seen, y_seen) = fold.part("test_unseen"), fold.part("test_seen")
-    among_unseen = model.predict(X, classes=fold.unseen_classes)
-    found = figures(t1=(y, among_unseen), ts=(y, model.predict(X)), tr=(y_seen, model.predict(X_seen)))
-    return [*(100 * value for value in (found.t1, found.ts, found.tr, found.h)), seconds]
+    scores, scores_seen = (model.decision_function(rows, classes=classes) for rows in (X, X_seen))
+    truth, truth_seen = (np.array([classes.index(c) for c in labels]) for labels in (y, y_seen))
+    among_unseen = n_seen + scores[:, n_seen:].argmax(1)
+    found = figures(t1=(truth, among_unseen), ts=(truth, scores.argmax(1)), tr=(truth_seen, scores_seen.argmax(1)))
+    curve = trade_off(scores, truth, scores_seen, truth_seen, np.arange(len(classes)) < n_seen)
+    return [*(100 * value for value in (found.t1, found.ts, found.tr, found.h, curve.best_h)), seconds]
 
 
 def main() -> None:
@@ -51,28 +57,32 @@ def main() -> None:
     )
     given = parser.parse_args()
     candidates = given.candidates or CANDIDATES[given.method]
-    print(f"{'data':14} {'T1':>5} {'ts':>5} {'tr':>5} {'H':>5} {'CPU s':>6}  changed")
-    found = {}
+    print(f"{'data':14} {'T1':>5} {'ts':>5} {'tr':>5} {'H':>5} {'H*':>5} {'CPU s':>6}  changed")
+    found = {}  # (data, candidate) → (folds, seeds, 6)
     for data in map(load_dataset, given.data):
+        folds = data.validation_folds(given.folds)
         for candidate in candidates:
-            runs = [
-                validate(given.method, candidate, fold, seed)
-                for fold in data.validation_folds(3)[: given.folds]
-                for seed in range(given.seeds)
-            ]
-            found[data.name, candidate] = np.array(runs)
-            print(f"{data.name:14}", line(np.mean(runs, axis=0)), candidate or "(the preset)", flush=True)
+            runs = np.array(
+                [[validate(given.method, candidate, fold, seed) for seed in range(given.seeds)] for fold in folds]
+            )
+            found[data.name, candidate] = runs
+            print(f"{data.name:14}", line(runs), candidate or "(the preset)", flush=True)
     names = dict.fromkeys(name for name, _ in found)
     for candidate in candidates:
-        mean = np.mean([found[name, candidate].mean(axis=0) for name in names], axis=0)
-        apart = np.concatenate([found[name, candidate] - found[name, candidates[0]] for name in names])[:, [0, 3]]
+        runs = np.concatenate([found[name, candidate] for name in names])
+        apart = (runs - np.concatenate([found[name, candidates[0]] for name in names])).mean(axis=1)
         gap, error = apart.mean(axis=0), apart.std(axis=0, ddof=1) / len(apart) ** 0.5
-        told = "   ".join(f"{t} {g:+.1f} ± {e:.1f}" for t, g, e in zip(("T1", "H"), gap, error, strict=True))
-        print(f"{'all':14}", line(mean), f"{candidate or '(the preset)'}   {told}", flush=True)
+        told = "   ".join(f"{t} {gap[i]:+.1f} ± {error[i]:.1f}" for t, i in (("T1", 0), ("H", 3), ("H*", 4)))
+        print(f"{'all':14}", line(runs), f"{candidate or '(the preset)'}   {told}", flush=True)
 
 
-def line(mean: np.ndarray) -> str:
-    return " ".join(f"{value:5.1f}" for value in mean[:4]) + f" {mean[4]:6.1f} "
+def line(runs: np.ndarray) -> str:
+    mean, seeds = runs.mean(axis=(0, 1)), runs.shape[1]
+    text = " ".join(f"{value:5.1f}" for value in mean[:5]) + f" {mean[5]:6.1f} "
+    if seeds == 1:
+        return text
+    t1, h = runs.std(axis=1, ddof=1).mean(axis=0)[[0, 3]]
+    return f"{text} (T1 ± {t1:.1f}, H ± {h:.1f}) "
 
 
 if __name__ == "__main__":

@@ -75,12 +75,23 @@ def test_without_separation_the_embedding_collapses_and_says_so(task):
         DeepEmbedding(**{**QUICK, "separation": 0.0}).fit(task.X, task.y, task.table)
 
 
-def test_the_history_has_every_iteration_and_its_losses_add_up(fitted):
+def test_the_history_has_every_iteration_and_its_losses_add_up(task):
+    fitted = DeepEmbedding(**QUICK, stop_below=0).fit(task.X, task.y, task.table)
     assert [h["iteration"] for h in fitted.history_] == list(range(1, 11))
     for h in fitted.history_:
         expected = h["regression"] + fitted.settings_["separation"] * h["classification"]
         assert h["loss"] == pytest.approx(expected)
     assert fitted.history_[-1]["classification"] < 0.5 * fitted.history_[0]["classification"]
+
+
+def test_training_ends_with_the_first_pass_below_the_threshold(task):
+    settings = {**QUICK, "schedule": "constant"}
+    whole = DeepEmbedding(**settings, stop_below=0).fit(task.X, task.y, task.table)
+    losses = [h["classification"] for h in whole.history_]
+    enough = next(i for i, loss in enumerate(losses) if loss < 0.5 * losses[0])
+    stopped = DeepEmbedding(**settings, stop_below=0.5 * losses[0]).fit(task.X, task.y, task.table)
+    assert [h["classification"] for h in stopped.history_] == losses[: enough + 1]
+    assert enough + 1 < QUICK["iterations"]
 
 
 @pytest.mark.filterwarnings("ignore:The embedding has collapsed, or has hardly been trained")
@@ -103,7 +114,7 @@ def test_a_cosine_schedule_fades_the_learning_rate_to_nothing(task, monkeypatch)
     rates = []
     original = TwoBranch.set_learning_rates
     monkeypatch.setattr(TwoBranch, "set_learning_rates", lambda net, *r: (rates.append(r), original(net, *r)))
-    settings = {**QUICK, "schedule": "cosine", "iterations": 4, "semantic_rate": 2}
+    settings = {**QUICK, "schedule": "cosine", "stop_below": 0, "iterations": 4, "semantic_rate": 2}
     DeepEmbedding(**settings).fit(task.X, task.y, task.table)
     visual = 1e-2 * 0.5 * (1 + np.cos(np.pi * np.arange(4) / 4))
     np.testing.assert_allclose(rates, np.stack([visual, 2 * visual], axis=1))
@@ -136,15 +147,15 @@ class Killed(Exception):
     pass
 
 
-@pytest.mark.parametrize("die_at", [1, 4, 10])
+@pytest.mark.parametrize("die_at", [1, 4, -1])  # −1: after the pass that ends training
 def test_a_fit_that_goes_on_from_its_checkpoint_ends_with_the_same_model(fitted, task, tmp_path, monkeypatch, die_at):
     from firstsight.methods.parts import checkpoint
 
-    original = checkpoint.Checkpoint.save
+    original, passes = checkpoint.Checkpoint.save, len(fitted.history_)
 
     def save_and_die(self, tensors, facts):
         original(self, tensors, facts)
-        if facts["done"] == die_at:
+        if facts["done"] == (die_at if die_at > 0 else passes):
             raise Killed
 
     monkeypatch.setattr(checkpoint.Checkpoint, "is_due", lambda self: True)
@@ -156,7 +167,7 @@ def test_a_fit_that_goes_on_from_its_checkpoint_ends_with_the_same_model(fitted,
     model.fit(task.X, task.y, task.table)
     for name, weight in fitted.weights_.items():
         assert np.array_equal(weight, model.weights_[name])
-    assert len(model.history_) == 10
+    assert len(model.history_) == passes < QUICK["iterations"]
 
 
 def test_the_checkpoint_of_another_fit_is_refused_and_kept(task, tmp_path):

@@ -55,7 +55,7 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
         *predicted* as an unseen class; M grows in proportion to the round and is the same for every class.
     preset, embedding_dim, feature_length, separation, penalty, learning_rate, schedule, iterations : various
         As in `DeepEmbedding`.
-    batch_size, semantic_steps, semantic_rate, feature_scaling, attribute_scaling, checkpoint : various
+    stop_below, batch_size, semantic_steps, semantic_rate, feature_scaling, attribute_scaling, checkpoint : various
         As in `DeepEmbedding`.
     device, precision, verbose, random_state : various
         As in `DeepEmbedding`.
@@ -123,6 +123,7 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
         learning_rate: float | None = None,
         schedule: Literal["constant", "cosine"] | None = None,
         iterations: int | None = None,
+        stop_below: float | None = None,
         batch_size: int | None = None,
         semantic_steps: int | None = None,
         semantic_rate: float | None = None,
@@ -143,6 +144,7 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
             learning_rate=learning_rate,
             schedule=schedule,
             iterations=iterations,
+            stop_below=stop_below,
             batch_size=batch_size,
             semantic_steps=semantic_steps,
             semantic_rate=semantic_rate,

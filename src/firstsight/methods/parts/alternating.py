@@ -51,7 +51,8 @@ class AlternatingTraining:
     def run(self, rows: Rows, y: Tensor, A: Tensor, iterations: int) -> None:
         """One round: iterations of (a) the visual and (b) the semantic problem, from wherever this one stands.
 
-        y is on the CPU, rows and A are on the device. Classes of A without a row are no class of the softmax.
+        The first ends before, once the classifier knows its classes (`stop_below`). y is on the CPU, rows and A are on
+        the device. Classes of A without a row are no class of the softmax.
         """
         settings, net = self.settings, self.net
         counts = torch.bincount(y, minlength=len(A))
@@ -61,10 +62,12 @@ class AlternatingTraining:
         team().agree("number of iterations done", self.done, self.device)
         if self.iteration == 0:
             net.start(settings["penalty"])
-        while self.iteration < iterations:
+        # A rate can only fade towards an end that is known; a first round that may stop early has none.
+        fades = settings["schedule"] == "cosine" and (self.round > 1 or settings["stop_below"] == 0)
+        while self.iteration < iterations and not self._has_learned():
             began = time.perf_counter()
             rate = settings["learning_rate"]
-            if settings["schedule"] == "cosine":
+            if fades:
                 rate *= 0.5 * (1 + math.cos(math.pi * self.iteration / iterations))
             net.set_learning_rates(rate, rate * settings["semantic_rate"])
             visual = net.visual_pass(rows, y, A, settings["separation"], settings["batch_size"], self.generator, absent)
@@ -88,6 +91,15 @@ class AlternatingTraining:
             self.save()
         self.round, self.iteration = self.round + 1, 0
 
+    def _has_learned(self) -> bool:
+        """Whether the last pass of the first round met cross-entropies small enough to end it.
+
+        Later rounds begin below the threshold, or nearly so; what they are for is to move classes to their new rows.
+        Asked of the history, so that a fit that was killed after its last pass knows as well.
+        """
+        enough = self.settings["stop_below"]
+        return self.round == 1 and self.iteration > 0 and self.history[-1]["classification"] < enough
+
     def net_of_rows(self) -> TwoBranch:
         """The network for rows as they are: the factor is a part of its first weights."""
         weights = {name: weight.detach() for name, weight in self.net.weights.items()}
@@ -104,6 +116,9 @@ class AlternatingTraining:
             self.checkpoint.save(tensors, {name: getattr(self, name) for name in names})
 
     def _resume(self, tensors: dict[str, Tensor], header: CheckpointHeader) -> None:
+        # Without copies, resumed fits differed in the last bits: probably because tensors of the file need not lie
+        # where torch would put them, on which the rounding of matrix products depends.
+        tensors = {name: value.clone() for name, value in tensors.items()}
         self.net = self._placed({k.removeprefix("weights/"): v for k, v in tensors.items() if k.startswith("weights/")})
         self.net.start(self.settings["penalty"])
         self.net.restore_optimizers(tensors)
