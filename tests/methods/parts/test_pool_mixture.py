@@ -8,8 +8,6 @@ from firstsight.methods.parts.pool_mixture import (
     Labelled,
     PoolProblem,
     class_sums,
-    exchange_costs,
-    exchanged,
     objective,
     posterior,
     responsibilities,
@@ -112,44 +110,6 @@ def test_the_pool_corrects_means_and_one_row_does_no_harm(case, seen_too, rows, 
     after = closeness(pool @ fitted.space.directions - fitted.space.offset, unseen)
     right_before, right_after = ((scores.argmax(axis=1) == truth).mean() for scores in (before, after))
     assert right_after >= right_before - (0.05 if rows == 1 else 0)
-
-
-def test_the_cost_of_an_exchange_is_what_recomputing_gives():
-    rng = np.random.default_rng(0)
-    P, G = (A @ A.T for A in (rng.normal(size=(7, 7)), rng.normal(size=(7, 3))))
-    costs = exchange_costs(P, G, np.arange(3, 7))
-    for a in range(3, 7):
-        for b in range(3, 7):
-            order = np.arange(7)
-            order[[a, b]] = b, a
-            assert costs[a - 3, b - 3] == pytest.approx((P * G[np.ix_(order, order)]).sum() - (P * G).sum(), abs=1e-9)
-
-
-@pytest.mark.parametrize("order", [[1, 0, 2, 3], [3, 1, 2, 0], [1, 2, 0, 3], [0, 1, 2, 3]])
-def test_shares_of_confused_classes_are_exchanged_back(case, order):
-    labelled, pool, truth, space = case
-    Z, right = pool @ space.directions - space.offset, np.eye(UNSEEN, dtype=np.float32)[truth]
-    settings = {**SETTINGS, "cap": 10.0}
-    np.testing.assert_array_equal(exchanged(space, labelled, Z, right[:, order], settings), right)
-
-
-def test_an_exchange_takes_the_number_of_rows_along_and_never_lowers_the_objective_of_the_best_means(case):
-    labelled, pool, truth, space = case
-    kept = (truth != 0) | (np.arange(60) < 2)  # a rare class among others
-    Z = pool[kept] @ space.directions - space.offset
-    rng = np.random.default_rng(2)
-    for _ in range(20):
-        R = rng.dirichlet(np.full(UNSEEN, 0.1), size=len(Z)).astype(np.float32)
-        values = []
-        for shares in (R, exchanged(space, labelled, Z, R, {**SETTINGS, "cap": 10.0})):
-            n = shares.sum(axis=0)
-            believed = np.minimum(1, n / (FEW * np.quantile(n, 0.75))) ** 2
-            counts = np.concatenate([labelled.counts, believed * 10 * n / (10 + n)])
-            means = np.vstack([labelled.sums / 20 @ space.directions - space.offset, shares.T @ Z / n[:, None]])
-            B = labelled.K + 0.05 * np.eye(SEEN + UNSEEN) + np.diag(2.0 / counts)
-            values.append(np.trace(means.T @ np.linalg.inv(B) @ means))
-            np.testing.assert_allclose(np.sort(n), np.sort(R.sum(axis=0)))
-        assert values[1] <= values[0] * (1 + 1e-6)
 
 
 def test_doubt_is_the_variance_of_a_mean_against_that_of_a_predicted_one(case):

@@ -73,10 +73,7 @@ class PoolProblem:
             yield self._matched_clusters, 0.0
 
     def _em(self, R: np.ndarray, heat: float, settings: Settings) -> tuple[Prototypes, np.ndarray, np.ndarray, float]:
-        """Rounds of EM steps, each in a space widened by the directions in which unseen classes' means have left it.
-
-        Between rounds, unseen classes exchange their shares where their descriptions ask for it.
-        """
+        """Rounds of EM steps, each in a space widened by the directions in which unseen classes' means have left it."""
         rounds, temperature = int(settings["rounds"]), settings["temperature"]
         for number in range(rounds + 1):
             space = self.model.space if number == 0 else widened(self.model.space, self.labelled, self.pool, R)
@@ -89,8 +86,6 @@ class PoolProblem:
                     doubt = np.full_like(doubt, doubt.mean())
                 credit = self.handicap * fitted.unit * doubt
                 R = responsibilities(Z, fitted.means, unseen, credit, self.seen_too, warm)
-            if number < rounds:
-                R = exchanged(space, self.labelled, Z, R, settings)
         return fitted, unseen, doubt, objective(fitted, unseen, self.labelled, Z, self.seen_too, settings)
 
     @cached_property
@@ -162,49 +157,6 @@ def class_sums(space: Space, labelled: Labelled, Z: np.ndarray, R: np.ndarray, c
     trust = cap / (cap + share) * np.minimum(1, share / max(FEW * np.quantile(share, 0.75), 1e-12)) ** 2
     sums = labelled.sums @ space.directions.astype(np.float64) - labelled.counts[:, None] * space.offset
     return np.concatenate([labelled.counts, trust * share]), np.vstack([sums, trust[:, None] * (R.T @ Z)])
-
-
-def exchanged(space: Space, labelled: Labelled, Z: np.ndarray, R: np.ndarray, settings: Settings) -> np.ndarray:
-    """R with shares exchanged between unseen classes for as long as their descriptions suit the means better that way.
-
-    The pool's likelihood does not tell whose a ball is: the prior alone does. But EM moves a mean only a little at a
-    time and never two past each other. What an exchange changes is, after the best means for either, tr mᵀB⁻¹m, with m
-    the classes' means and B = K + νI + diag(σ²/n).
-    """
-    counts, sums = class_sums(space, labelled, Z, R, settings["cap"])
-    rows = np.flatnonzero(counts > 1e-3)
-    m, ours = sums[rows] / counts[rows, None], np.flatnonzero(rows >= len(labelled.counts))
-    among = (labelled.K + settings["pool_nugget"] * np.eye(len(counts)))[np.ix_(rows, rows)]
-    G, noise_of, order = m @ m.T, settings["noise"] / counts[rows], np.arange(len(rows))
-    P = np.linalg.inv(among + np.diag(noise_of))
-    while len(ours) > 1:
-        change = exchange_costs(P, G[np.ix_(order, order)], ours)
-        pair = ours[list(np.unravel_index(change.argmin(), change.shape))]
-        after = order.copy()
-        after[pair] = order[pair[::-1]]
-        # Rows take their number along, and B changes with it.
-        P_after = np.linalg.inv(among + np.diag(noise_of[after]))
-        cost, cost_after = (P * G[np.ix_(order, order)]).sum(), (P_after * G[np.ix_(after, after)]).sum()
-        if cost_after > cost * (1 - 1e-9):
-            break
-        order, P = after, P_after
-    exchanged = R.copy()
-    k = len(labelled.counts)
-    exchanged[:, rows[ours] - k] = R[:, rows[order[ours]] - k]
-    return exchanged
-
-
-def exchange_costs(P: np.ndarray, G: np.ndarray, ours: np.ndarray) -> np.ndarray:
-    """How much tr PG rises when two rows and columns of G change places, for each two of `ours` (j, j).
-
-    That is 2 Σ_c (P_ac − P_bc)(G_bc − G_ac) over c other than a and b, and (P_aa − P_bb)(G_bb − G_aa).
-    """
-    across = P[ours] @ G[ours].T  # Σ_c P_ac G_bc
-    all_of_it = across + across.T - np.diag(across)[:, None] - np.diag(across)
-    P, G = P[np.ix_(ours, ours)], G[np.ix_(ours, ours)]
-    p, g = np.diag(P), np.diag(G)
-    own = (p[:, None] - P) * (G - g[:, None])  # c = a; its transpose: c = b
-    return 2 * (all_of_it - own - own.T) + (p[:, None] - p) * (g - g[:, None])
 
 
 def objective(fitted: Prototypes, unseen, labelled: Labelled, Z: np.ndarray, seen_too: bool, settings) -> float:
