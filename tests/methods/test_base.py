@@ -130,7 +130,8 @@ def test_what_is_given_goes_before_the_preset():
 @pytest.mark.filterwarnings("ignore:The embedding has collapsed")
 @pytest.mark.parametrize(("separation", "collapsed"), [(0.0, True), (300.0, False)])
 def test_diagnostics_say_whether_an_embedding_collapsed_also_once_loaded(task, separation, collapsed, tmp_path):
-    model = DeepEmbedding(**{**DeepEmbedding.quick, "separation": separation}, random_state=0)
+    settings = {**DeepEmbedding.quick, "separation": separation, "stop_below": 0}
+    model = DeepEmbedding(**settings, random_state=0)
     model.fit(task.X, task.y, task.table)
     save(model, tmp_path / "model")
     for told in (model.diagnostics_, load(tmp_path / "model").diagnostics_):
