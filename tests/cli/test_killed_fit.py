@@ -16,7 +16,7 @@ from firstsight.models import load
 
 # Long enough to be killed in the middle (a second or two), and a checkpoint after every iteration.
 SLOW = {
-    "deep-embedding": ["iterations=80", "schedule=cosine"],
+    "deep-embedding": ["iterations=80", "schedule=cosine", "stop_below=0"],
     "transductive-deep-embedding": ["iterations=20", "rounds=4", "round_iterations=20"],
 }
 SETTINGS = ["embedding_dim=32", "learning_rate=0.01", "batch_size=16", "semantic_steps=10"]
