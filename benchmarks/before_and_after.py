@@ -1,7 +1,7 @@
 """Whether load, save and predict cost more than they did at another commit: ratios of CPU time, measured in one run.
 
-    git worktree add /tmp/before COMMIT
-    python benchmarks/before_and_after.py /tmp/before [--methods ESZSL GFZSL DeepEmbedding] [--features 2048]
+    git worktree add ../before COMMIT
+    python benchmarks/before_and_after.py ../before [--methods ESZSL GFZSL DeepEmbedding] [--features 2048]
 
 The old source and this one each fit the same rows (of CUB's size) in a process of their own, which then waits; the
 two take turns at every operation, so that whatever else the machine does meets both. CPU time leaves out what others

@@ -29,10 +29,10 @@ from firstsight.methods.parts.tensors import as_tensor, as_tensors, to_arrays, t
 from firstsight.methods.parts.two_branch import TwoBranch
 from firstsight.terminal import progress
 
-# What a parameter means that is left at None. "validated": what class-wise validation on the training classes of all
-# data sets at hand supports (benchmarks/choose_defaults.py prints the comparison). "paper": what the paper states; λ,
-# η, the batch size and the steps for ψ, which it leaves to cross-validation, are those that suit its learning rate.
-# "fast": less of the same.
+# What a parameter means that is left at None. "validated": what class-wise validation on training classes of five data
+# sets (few folds, mostly one seed) supports; benchmarks/choose_defaults.py prints such comparisons. "paper": what the
+# paper states; λ, η, the batch size and the steps for ψ, which it leaves to cross-validation, are those that suit its
+# learning rate. "fast": less of the same.
 PRESETS: dict[str, dict[str, Any]] = {
     "validated": {
         "embedding_dim": 1024,
