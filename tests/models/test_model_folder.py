@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 
 from firstsight.errors import BadInput, CannotWrite, FirstsightError, UnreadableFile
 from firstsight.files import temporary_beside
-from firstsight.methods import DeepEmbedding, TransductiveDeepEmbedding
+from firstsight.methods import GFZSL, DeepEmbedding, TransductiveDeepEmbedding
 from firstsight.models import change, folder_exchange, load, load_saved, model_folder, save
 from firstsight.models.model_schema import FORMAT, digest_of
 
@@ -419,6 +419,24 @@ def test_a_name_in_the_arrays_cannot_replace_what_a_model_does(saved, model, sma
 
 
 # Several at once ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["seen_descriptions_", "mean_weights_", "centre_"])
+def test_arrays_that_do_not_belong_together_are_one_clear_sentence(small, tmp_path, name):
+    folder = tmp_path / "model"
+    save(GFZSL().fit(*small.part("train"), small.descriptions), folder)
+    arrays = load_file(folder / "arrays.safetensors")
+    save_file({**arrays, name: np.ascontiguousarray(arrays[name][..., 1:])}, folder / "arrays.safetensors")
+    digest = hashlib.sha256((folder / "arrays.safetensors").read_bytes()).hexdigest()
+    _edit(folder, lambda about: about.update(arrays_sha256=digest))
+    X = small.part("test_unseen")[0]
+    with pytest.raises(UnreadableFile, match=f"of {folder} cannot answer .*do not belong together; restore the folder"):
+        load(folder).predict(X)
+    refitted = load(folder).fit(*small.part("train"), small.descriptions)  # is not the folder's model any more
+    refitted.centre_ = refitted.centre_[:, 1:]
+    with pytest.raises(ValueError, match=r"broadcast|mismatch") as told:
+        refitted.predict(X)
+    assert not isinstance(told.value, FirstsightError)
 
 
 def test_changes_that_are_made_at_the_same_time_are_all_kept(eszsl, small, tmp_path):

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from firstsight.devices import PRECISIONS
 from firstsight.disk_rows import DiskRows, blocks_of
-from firstsight.errors import BadInput, NotCalibrated
+from firstsight.errors import BadInput, NotCalibrated, UnreadableFile
 from firstsight.methods.parts.best_classes import BestClasses
 from firstsight.methods.parts.class_input import (
     Candidates,
@@ -81,6 +81,7 @@ class ZeroShotClassifier(ScikitLearnClassifier):
 
     # Torch methods compute in float32; closed forms keep the precision that they are given.
     _dtypes: ClassVar[Any] = (np.float64, np.float32)
+    _read_from: str | None = None  # the folder that `firstsight.load` found this model in
     # What a parameter may be, for the names that mean the same in every method; a method adds its own.
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "feature_scaling": [StrOptions({"unit", "standard"}), None],
@@ -332,7 +333,7 @@ class ZeroShotClassifier(ScikitLearnClassifier):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Checked and scaled X, codes of y, seen descriptions S, unseen descriptions U."""
         self._validate_params()
-        for name in ("attribute_names_in_", "calibration_"):  # of a fit before
+        for name in ("attribute_names_in_", "calibration_", "_read_from"):  # of a fit before
             self.__dict__.pop(name, None)
         X, y = self._checked_pair(X, y)
         check_classification_targets(y)
@@ -397,11 +398,16 @@ class ZeroShotClassifier(ScikitLearnClassifier):
                 yield
         except BadInput:
             raise
-        except (ValueError, RuntimeError, ArithmeticError) as error:  # of NumPy, SciPy, scikit-learn and torch
+        except (ValueError, RuntimeError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
             loaded = [array for array in arrays if isinstance(array, np.ndarray)]
             sizes = [np.abs(array).max() for array in loaded if array.size and array.dtype.kind == "f"]
             if not isinstance(error, OutOfRange) and all(1e-15 < size < 1e15 for size in sizes):
-                raise
+                if self._read_from is None:
+                    raise
+                raise UnreadableFile(
+                    f"The {type(self).__name__} of {self._read_from} cannot answer ({type(error).__name__}: {error}): "
+                    "its arrays do not belong together; restore the folder or fit the model again."
+                ) from error
             raise BadInput(
                 f"{type(self).__name__} cannot compute with these numbers, which reach {max(sizes):.3g}: something is "
                 "no longer finite on the way. Bring features and descriptions to a usual scale, for example with "

@@ -134,8 +134,10 @@ class GFZSL(MomentClassifier):
         precisions = np.exp(-log_variances)
         # Σ_j (x_j − μ_j)²/σ_j², multiplied out to two matrix products; centred, and in float64, nothing is lost.
         rows, means = X - self.centre_[0], means - self.centre_[0]
-        distances = rows**2 @ precisions.T - 2 * rows @ (means * precisions).T + (means**2 * precisions).sum(axis=1)
-        return -(distances + log_variances.sum(axis=1)) / 2  # (n, k)
+        scores = rows @ (means * precisions).T  # (n, k)
+        scores -= np.square(rows, out=rows) @ (precisions / 2).T
+        scores -= (means**2 * precisions + log_variances).sum(axis=1) / 2
+        return scores
 
     def _export_scores(self, graph, X, A):
         if self.seen_gaussians != "regressed":

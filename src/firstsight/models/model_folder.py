@@ -162,7 +162,9 @@ def _read(folder: Path, method: type[ZeroShotClassifier] | None) -> tuple[Saved,
             )
         arrays = load_arrays(contents[ARRAYS])
         before = {name: arrays.pop(name) for name in list(arrays) if name.startswith(PREFIX)}
-        return Saved(_rebuild(about, arrays, method), about.provenance, about), before
+        model = _rebuild(about, arrays, method)
+        model._read_from = str(folder)
+        return Saved(model, about.provenance, about), before
     except BadInput:
         raise
     except (OSError, ValueError, LookupError, TypeError, AttributeError, SafetensorError) as error:
