@@ -67,3 +67,13 @@ def test_names_must_be_as_many_as_rows_to_predict(tmp_path, arrays):
     X, names = read_features(tmp_path / "a.npy")
     np.testing.assert_array_equal(X, arrays["features"])
     assert names == [0, 1]
+
+
+def test_a_table_beside_a_matrix_that_holds_more_than_names_and_classes_is_not_written_over(tmp_path, arrays):
+    content = FeatureFile(arrays["features"], ["a", "b"], ["ox", "ox"])
+    for _ in range(2):  # its own table is replaced
+        write_feature_file(tmp_path / "birds.npy", content)
+    (tmp_path / "birds.csv").write_text("class,striped\nox,0\n")
+    with pytest.raises(BadInput, match=r"birds.csv would be written over .*its column 'striped' lost"):
+        write_feature_file(tmp_path / "birds.npy", content)
+    assert (tmp_path / "birds.csv").read_text() == "class,striped\nox,0\n"
