@@ -50,6 +50,8 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         temporary.replace(path)
         with suppress(OSError):  # not every file system can; the file itself is complete in any case
             _sync(path.parent)
+    except CannotWrite:  # of another file, which the caller writes meanwhile
+        raise
     except OSError as error:
         reason = error.strerror or error
         raise CannotWrite(

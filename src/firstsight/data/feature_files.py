@@ -12,7 +12,7 @@ from firstsight.data.array_files import read_arrays, read_names, write_arrays
 from firstsight.data.rules.arrays import as_float32
 from firstsight.data.table_files import numbers, read_table, read_texts, texts
 from firstsight.errors import BadInput, UnreadableFile
-from firstsight.files import csv_of, write_atomically
+from firstsight.files import atomic_path, csv_of, write_atomically
 
 if TYPE_CHECKING:
     from firstsight.data.feature_header import Backbone
@@ -72,8 +72,12 @@ def _write_matrix(path: Path, content: FeatureFile) -> None:
     table = pd.DataFrame({"sample": content.names})
     if content.labels is not None:
         table["class"] = content.labels
-    write_atomically(table_beside(path), csv_of(table))
-    write_atomically(path, lambda place: np.save(place, content.features))
+    beside = table_beside(path)
+    with atomic_path(
+        path
+    ) as place:  # the larger one is on the disk before either takes its place: they belong together
+        np.save(place, content.features)
+        write_atomically(beside, csv_of(table))
 
 
 def read_feature_file(path: str | Path) -> FeatureFile:
