@@ -243,12 +243,13 @@ def test_a_method_that_needs_all_rows_refuses_those_that_memory_does_not_hold(tm
         all_methods()["sync"]().fit(rows, np.arange(300) % 3, np.eye(3))
 
 
-def test_the_environment_may_allow_another_amount_of_memory(wide, monkeypatch):
+@pytest.mark.parametrize("said", ["much", "²", "9" * 5000])
+def test_the_environment_may_allow_another_amount_of_memory(wide, monkeypatch, said):
     path = wide[1].path
     monkeypatch.setenv("FIRSTSIGHT_MEMORY_MIB", "3")
     assert DiskRows(path).memory == 3 * 2**20
-    monkeypatch.setenv("FIRSTSIGHT_MEMORY_MIB", "much")
-    with pytest.raises(BadInput, match="must be a whole number of MiB, but is 'much'"):
+    monkeypatch.setenv("FIRSTSIGHT_MEMORY_MIB", said)
+    with pytest.raises(BadInput, match=f"must be a whole number of MiB, but is '{said}'"):
         DiskRows(path)
     with pytest.raises(BadInput, match="at least 2"):
         DiskRows(path, memory=5)

@@ -177,10 +177,13 @@ def test_a_link_is_written_through(target):
 def test_a_device_and_a_folder_are_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
-    for name in ("pipe", "folder"):
+    (tmp_path / "circle").symlink_to("round")
+    (tmp_path / "round").symlink_to("circle")
+    for name in ("pipe", "folder", "circle"):
         with pytest.raises(CannotWrite, match="not a file"):
             write_atomically(tmp_path / name, "new")
-    assert sorted(os.listdir(tmp_path)) == ["folder", "pipe"]
+    assert sorted(os.listdir(tmp_path)) == ["circle", "folder", "pipe", "round"]
+    assert (tmp_path / "circle").is_symlink()
 
 
 def test_a_long_name_leaves_room_for_a_temporary_one(tmp_path):

@@ -214,7 +214,7 @@ class ChangedRows:
 def memory_allowed() -> int:
     """What the environment allows, in bytes."""
     said = os.environ.get("FIRSTSIGHT_MEMORY_MIB", "")
-    if said and not said.isdigit():
+    if said and not (said.isdecimal() and len(said) < 10):  # ² is a digit, too, but no number
         raise BadInput(f"FIRSTSIGHT_MEMORY_MIB must be a whole number of MiB, but is {said!r}.")
     return int(said) * 2**20 if said else MEMORY
 

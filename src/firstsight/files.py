@@ -35,9 +35,9 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     temporary = None
     try:
         if path.is_symlink():
-            path = path.resolve()
-        if path.exists() and not path.is_file():
-            raise OSError(0, "it is a folder or a device, not a file")
+            path = Path(os.path.realpath(path))
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            raise OSError(0, "it is a folder, a device or a link to itself, not a file")
         path.parent.mkdir(parents=True, exist_ok=True)
         remove_stale(path)
         name = temporary_beside(path)
@@ -50,6 +50,8 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         temporary.replace(path)
         with suppress(OSError):  # not every file system can; the file itself is complete in any case
             _sync(path.parent)
+    except CannotWrite:  # of another file, which the caller writes meanwhile
+        raise
     except OSError as error:
         reason = error.strerror or error
         raise CannotWrite(
@@ -137,7 +139,10 @@ def open_regular(path: str | Path, dir_fd: int | None = None) -> int:
 def read_regular(path: str | Path) -> bytes:
     """The content of a regular file; OSError for anything else."""
     with open(open_regular(path), "rb") as file:
-        return file.read()
+        content: bytes | None = file.read()
+    if content is None:  # some files of the system have nothing to say yet, and are not waited for
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN), os.fspath(path))
+    return content
 
 
 class Allowance:
@@ -161,6 +166,11 @@ class Allowance:
                 f"{what} in {self._path} claims {count:,} bytes, too much for a file of {self._size:,}; it is damaged "
                 "or not what it seems: get it again."
             )
+
+
+def text_of_name(name: str) -> str:
+    """A file's name as text that can be written anywhere: bytes that are not UTF-8 become \\x..."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def csv_text(cell: str) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -217,3 +218,35 @@ def test_the_study_of_defaults_runs_what_tuning_has_changed_and_nothing_else(sma
     records = read_records(tmp_path)
     assert {r.method: r.tuned.kept_defaults for r in records if r.tuned} == {"eszsl": True, "sae": False}
     assert [r.method for r in records if r.study] == ["sae", "sae"]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "chosen", "said"),
+    [
+        ("eszsl", {"nonsense": 1}, "Unknown parameter of eszsl 'nonsense'"),
+        ("eszsl", {"feature_penalty": "large"}, "'feature_penalty' parameter of ESZSL must be"),
+        ({"mine": Mine()}, {"nonsense": 1}, "Invalid parameter 'nonsense'"),
+    ],
+)
+def test_what_a_file_of_choices_asks_for_is_judged_before_anything_runs(small, tmp_path, estimator, chosen, said):
+    path = tmp_path / "choice.json"
+    method = estimator if isinstance(estimator, str) else "mine"
+    about = {"method": method, "dataset": small.name, "split": small.split_hash, "search": "grid", "folds": 1}
+    path.write_text(json.dumps({**about, "chosen": {"zsl": chosen}, "candidates": []}))
+    with pytest.raises(BadInput, match=said) as caught:
+        firstsight.benchmark(estimator, small, tuned=path, out=tmp_path / "results", processes=1)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("link", [".data", ".data/small", ".data/other", ".checkpoints", ".checkpoints/small"])
+def test_hidden_folders_of_a_run_are_no_links_to_other_peoples_files(small, tmp_path, link):
+    foreign = tmp_path / "foreign"
+    for place in (foreign, foreign / "birds"):
+        place.mkdir()
+        (place / "features.npy").write_text("years of work")
+    (tmp_path / "results" / link).parent.mkdir(parents=True)
+    (tmp_path / "results" / link).symlink_to(foreign)
+    with pytest.raises(BadInput, match=r"is a link, .*remove the link"):
+        firstsight.benchmark("eszsl", small, out=tmp_path / "results", processes=1)
+    assert len(list(foreign.rglob("features.npy"))) == 2

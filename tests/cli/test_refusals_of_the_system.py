@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -12,7 +14,7 @@ import pytest
 
 from firstsight.evaluation import fit_on
 from firstsight.methods import ESZSL
-from firstsight.models import add_classes, save
+from firstsight.models import add_classes, load, save
 
 
 @pytest.fixture
@@ -80,3 +82,22 @@ def test_names_that_a_spreadsheet_would_run_are_quoted_in_the_list_of_classes(cl
     lines = cli("classes", "list", tmp_path / "m").out.splitlines()
     assert "'=1+1,no" in lines
     assert "kind q" in {line.partition(",")[0] for line in lines}
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_what_the_caller_has_closed_leads_nowhere(npz, tmp_path, closed):
+    program = f"'{sys.executable}' -P -c 'from firstsight.cli.main import main; main()'"
+    command = f"{program} fit '{npz}' --method eszsl --out '{tmp_path / 'm'}' {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    load(tmp_path / "m")
+
+
+def test_letters_that_the_output_cannot_hold_are_one_sentence(cli, small, tmp_path):
+    table = pd.DataFrame([[0.5] * 6], index=["猫"], columns=small.descriptions.columns)
+    save(add_classes(fit_on(ESZSL(feature_penalty=0.02), small), table), tmp_path / "m")
+    with open(tmp_path / "out", "w", encoding="latin-1") as out, contextlib.redirect_stdout(out):
+        done = cli("classes", "list", tmp_path / "m")
+    done.is_refused_with("letters that latin-1 cannot write; set PYTHONIOENCODING=utf-8")

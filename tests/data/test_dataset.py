@@ -114,6 +114,11 @@ BAD = {
     ),
     "labels too few": (lambda a: {"labels": a["labels"][:-1]}, "79 entries, but there are 80 rows"),
     "labels that are no whole numbers": (lambda a: {"labels": a["labels"] + 0.5}, "list of whole numbers"),
+    "labels beyond int64": (lambda a: {"labels": a["labels"].astype("u8") + 2**63}, r"whole numbers up to 2\^53"),
+    "the least label of all": (
+        lambda a: _with(a, "labels", 0, np.iinfo(np.int64).min),
+        r"whole numbers up to 2\^53",
+    ),
     "NaN in features": (
         lambda a: _with(a, "features", (a["train"][3], 2), np.nan),
         "NaN or infinite values in row",

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from firstsight.data.feature_files import FeatureFile, read_feature_file, read_features, write_feature_file
-from firstsight.errors import BadInput
+from firstsight.errors import BadInput, CannotWrite
 
 BACKBONE = {"name": "resnet", "fingerprint": "abc", "dim": 3}
 
@@ -67,3 +70,27 @@ def test_names_must_be_as_many_as_rows_to_predict(tmp_path, arrays):
     X, names = read_features(tmp_path / "a.npy")
     np.testing.assert_array_equal(X, arrays["features"])
     assert names == [0, 1]
+
+
+def test_a_table_beside_a_matrix_that_holds_more_than_names_and_classes_is_not_written_over(tmp_path, arrays):
+    content = FeatureFile(arrays["features"], ["a", "b"], ["ox", "ox"])
+    for _ in range(2):  # its own table is replaced
+        write_feature_file(tmp_path / "birds.npy", content)
+    (tmp_path / "birds.csv").write_text("class,striped\nox,0\n")
+    with pytest.raises(BadInput, match=r"birds.csv would be written over .*its column 'striped' lost"):
+        write_feature_file(tmp_path / "birds.npy", content)
+    assert (tmp_path / "birds.csv").read_text() == "class,striped\nox,0\n"
+
+
+@pytest.mark.parametrize("full", ["a.npy", "a.csv"])
+def test_a_disk_that_fills_up_leaves_a_matrix_and_its_table_as_they_were(tmp_path, arrays, monkeypatch, full):
+    write_feature_file(tmp_path / "a.npy", FeatureFile(arrays["features"], ["a", "b"], ["ox", "hen"]))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def refuse(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(*((np, "save") if full == "a.npy" else (Path, "write_text")), refuse)
+    with pytest.raises(CannotWrite, match=f"^Could not write [^(]*{full} .No space left"):
+        write_feature_file(tmp_path / "a.npy", FeatureFile(arrays["features"] + 1, ["b", "a"], ["hen", "ox"]))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

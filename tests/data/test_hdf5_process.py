@@ -20,16 +20,17 @@ NUMBERS = np.arange(12.0).reshape(3, 4)
 def mat(tmp_path):
     with h5py.File(tmp_path / "a.mat", "w") as file:
         file["features"], file["labels"], file["nothing"] = NUMBERS, np.array([[1, 2, 3]], "u1"), np.empty((0, 3))
+        file["single"] = np.float32(5)  # without dimensions
     return tmp_path / "a.mat"
 
 
 def test_the_other_process_answers_as_this_one_would(mat):
-    shapes = {"features": (4, 3), "labels": (3, 1), "nothing": (3, 0)}
+    shapes = {"features": (4, 3), "labels": (3, 1), "nothing": (3, 0), "single": ()}
     assert variable_shapes(mat) == matfile_hdf5.variable_shapes(mat) == shapes
     np.testing.assert_array_equal(read_matrix(mat, "features"), NUMBERS.astype("f4"))
-    names = ["labels", "nothing", "absent"]
+    names = ["labels", "nothing", "single", "absent"]
     found, expected = read_variables(mat, names), matfile_hdf5.read_variables(mat, names)
-    assert found.keys() == expected.keys() == {"labels", "nothing"}
+    assert found.keys() == expected.keys() == {"labels", "nothing", "single"}
     for name, array in expected.items():
         assert found[name].dtype == array.dtype
         np.testing.assert_array_equal(found[name], array, strict=True)

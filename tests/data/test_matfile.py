@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import os
+import struct
 import tracemalloc
+import zlib
 
 import h5py
 import numpy as np
@@ -296,3 +298,67 @@ def test_mutated_files_are_read_or_refused_in_one_sentence(tmp_path, kind, att_s
             outcomes.add("refused" if "\n" not in str(error) else "more than a sentence")
     assert outcomes <= {"read", "refused"}
     assert "refused" in outcomes
+
+
+def _element(kind, data):
+    return struct.pack("<II", kind, len(data)) + data + bytes(-len(data) % 8)
+
+
+def _opaque(name):
+    """A text of MATLAB's newer class `string`: flags, name and class, but no shape."""
+    flags = _element(6, struct.pack("<II", 17, 0))
+    return _element(14, flags + _element(1, name) + _element(1, b"MCOS") + _element(1, b"string"))
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_an_object_beside_the_numbers_is_refused_only_to_whoever_reads_it(tmp_path, compressed):
+    path = tmp_path / "a.mat"
+    scipy.io.savemat(path, {"features": _matrix()})
+    added = _opaque(b"notes")
+    if compressed:
+        packed = zlib.compress(added)
+        added = struct.pack("<II", 15, len(packed)) + packed
+    content = path.read_bytes()
+    path.write_bytes(content[:128] + added + content[128:])
+    assert variable_shapes(path) == {"notes": (), "features": (5, 9)}
+    np.testing.assert_array_equal(read_matrix(path, "features"), _matrix().T.astype(np.float32))
+    with pytest.raises(BadInput, match=r"'notes' .* must hold real numbers"):
+        read_variables(path, ["notes"])
+
+
+def test_two_variables_of_one_name_are_refused(tmp_path):
+    scipy.io.savemat(tmp_path / "a.mat", {"labels": np.ones((9, 1))})
+    scipy.io.savemat(tmp_path / "b.mat", {"features": _matrix(), "labels": np.zeros((9, 1))})
+    with (tmp_path / "a.mat").open("ab") as file:
+        file.write((tmp_path / "b.mat").read_bytes()[128:])
+    for read in (variable_shapes, lambda path: read_variables(path, ["labels"])):
+        with pytest.raises(UnreadableFile, match="two variables 'labels'"):
+            read(tmp_path / "a.mat")
+
+
+def test_a_struct_or_a_link_in_hdf5_is_refused_only_to_whoever_reads_it(tmp_path):
+    path = tmp_path / "a.mat"
+    with h5py.File(path, "w") as file:
+        file["features"], file["struct/field"] = _matrix(), 1.0
+        file["soft"], file["type"] = h5py.SoftLink("/features"), np.dtype("f8")
+        file["outside"] = h5py.ExternalLink(str(tmp_path / "secret.mat"), "/")
+    assert variable_shapes(path) == {"features": (9, 5), "struct": (), "soft": (), "type": (), "outside": ()}
+    for name in ("struct", "soft", "type", "outside"):
+        with pytest.raises(BadInput, match="stored in the file itself"):
+            read_variables(path, [name])
+
+
+def test_a_matrix_of_letters_in_hdf5_has_a_text_in_every_row(tmp_path):
+    letters = np.array([[ord(letter) for letter in row] for row in ("one  ", "three")], dtype=np.uint16)
+    with h5py.File(tmp_path / "a.mat", "w") as file:
+        file.create_dataset("text", data=letters.T).attrs["MATLAB_class"] = np.bytes_("char")
+    assert read_variables(tmp_path / "a.mat", ["text"]) == {"text": ["one", "three"]}
+
+
+def test_numbers_in_a_cell_of_hdf5_are_no_letters(tmp_path):
+    with h5py.File(tmp_path / "a.mat", "w") as file:
+        number = file.create_dataset("#refs#/a", data=np.array([[65]], dtype=np.uint8))
+        number.attrs["MATLAB_class"] = np.bytes_("uint8")
+        file.create_dataset("names", data=np.full((1, 1), number.ref, h5py.ref_dtype), dtype=h5py.ref_dtype)
+    with pytest.raises(UnreadableFile, match="could not be read"):
+        read_variables(tmp_path / "a.mat", ["names"])

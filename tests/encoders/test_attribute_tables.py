@@ -39,6 +39,13 @@ def test_semicolons_and_decimal_commas(table):
     np.testing.assert_allclose(numbers.to_numpy(), [[0.5, 0.855], [2, 0.01]])
 
 
+def test_a_comma_before_three_digits_is_asked_about_unless_another_value_tells(table):
+    with pytest.raises(BadInput, match=r"'1,500', which half of the world reads as 1500 and the other half as 1.500"):
+        attributes_as_numbers(table("class;kilograms\nox;1,500\nokapi;250\n"))
+    numbers, _ = attributes_as_numbers(table("class;tons\nox;1,500\nokapi;0,25\n"))
+    assert numbers["tons"].tolist() == [1.5, 0.25]
+
+
 def test_missing_values_take_the_mean_and_are_counted(table):
     numbers, notes = attributes_as_numbers(table("class,a,b\nox,1,2\nokapi,,4\nlion,4,n/a\n"))
     assert numbers.to_numpy().tolist() == [[1, 2], [2.5, 4], [4, 3]]

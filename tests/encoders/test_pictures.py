@@ -344,6 +344,7 @@ def test_no_pictures_give_no_rows_of_the_right_width(resnet):
         ({"backbone": "nobody/nothing"}, ["could not be downloaded", "local folder"]),
         ({"backbone": "/no/such/folder"}, ["There is no folder /no/such/folder", "microsoft/resnet-101"]),
         ({"backbone": "two words, no model"}, ["no folder"]),
+        ({"backbone": "~nobody-of-this-name/models"}, ["There is no folder ~nobody-of-this-name/models"]),
         ({"runtime": "onxx"}, ["'onxx'", "did you mean 'onnx'"]),
         ({"batch_size": 0}, ["batch_size"]),
     ],

@@ -17,7 +17,7 @@ from firstsight.records.storage import RecordFile
 
 @pytest.mark.parametrize(
     ("processes", "limit", "threads"),
-    [(1, "", 8), (2, "", 4), (3, "", 2), (20, "", 1), (1, "3", 3), (4, "3", 2)],
+    [(1, "", 8), (2, "", 4), (3, "", 2), (20, "", 1), (1, "3", 3), (4, "3", 2), (1, "²", 8), (2, "9" * 5000, 4)],
 )
 def test_processes_share_the_cores_and_a_limit_that_is_set_already_holds(monkeypatch, processes, limit, threads):
     monkeypatch.setattr(local_workers, "cores", lambda: 8)

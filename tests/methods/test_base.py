@@ -7,7 +7,7 @@ import pytest
 from firstsight.calibration import calibrate
 from firstsight.errors import BadInput, NotCalibrated, StaleCheckpoint
 from firstsight.evaluation import fit_on
-from firstsight.methods import ESZSL, DeepEmbedding, TransductiveDeepEmbedding, all_methods, base
+from firstsight.methods import ESZSL, SJE, DeepEmbedding, TransductiveDeepEmbedding, all_methods, base
 from firstsight.models import add_classes, load, save
 from firstsight.recognition.answers import answer
 
@@ -278,3 +278,12 @@ def test_a_bug_in_a_method_keeps_its_own_exception(task):
     with pytest.raises(ValueError, match="a bug") as caught:
         Broken().fit(task.X, task.y, task.table).predict(task.X)
     assert not isinstance(caught.value, BadInput)
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters"),
+    [(ESZSL, {"feature_penalty": 1e308}), (SJE, {"margin": 10**20}), (SJE, {"batch_size": 10**20, "epochs": 1})],
+)
+def test_a_parameter_too_large_to_compute_with_is_named(task, method, parameters):
+    with pytest.raises(BadInput, match=f"cannot compute with {next(iter(parameters))}="):
+        method(**parameters).fit(task.X, task.y, task.table)

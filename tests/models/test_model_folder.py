@@ -49,6 +49,13 @@ def _edit(folder, change):
     (folder / "model.json").write_text(json.dumps(about))
 
 
+def _edit_arrays(folder, change):
+    arrays = load_file(folder / "arrays.safetensors")
+    save_file({**arrays, **change(arrays)}, folder / "arrays.safetensors")
+    digest = hashlib.sha256((folder / "arrays.safetensors").read_bytes()).hexdigest()
+    _edit(folder, lambda about: about.update(arrays_sha256=digest))
+
+
 def test_a_fresh_process_gives_bitwise_the_same_scores_for_every_kind_of_class_name(small, model, tmp_path):
     X, y = small.part("train")
     numbers = DeepEmbedding(**QUICK, attribute_scaling="standard").fit(
@@ -359,6 +366,38 @@ SPOILED = {
     "features that are no number": (
         lambda f: _edit(f, lambda a: a["values"].update(n_features_in_=True)),
         "cannot be read as a model .*n_features_in_ is True",
+    ),
+    "a class twice": (
+        lambda f: _edit(f, lambda a: a["values"].update(classes_=["a"] * 24)),
+        "cannot be read as a model .*names a class twice",
+    ),
+    "half a character": (
+        lambda f: _edit(f, lambda a: a["values"]["classes_"].__setitem__(0, "\ud800")),
+        "cannot be read as a model .*surrogates",
+    ),
+    "attributes that are numbers": (
+        lambda f: _edit(f, lambda a: a["values"].update(attribute_names_in_=list(range(6)))),
+        "attribute_names_in_ do not match",
+    ),
+    "removed classes that are none": (
+        lambda f: _edit(f, lambda a: a["values"].update(removed_classes_=[[["a"], 0, 0, 0]])),
+        "removed_classes_ holds .* no label with three numbers",
+    ),
+    "removed classes without places": (
+        lambda f: _edit(f, lambda a: a["values"].update(removed_classes_="all")),
+        "removed_classes_ holds 'all'",
+    ),
+    "codes that are no whole numbers": (
+        lambda f: _edit_arrays(f, lambda a: {"seen_code_": a["seen_code_"] + 0.5}),
+        "seen_code_ is not a whole number for each of 24 classes",
+    ),
+    "too few codes": (
+        lambda f: _edit_arrays(f, lambda a: {"unseen_code_": a["seen_code_"][:2]}),
+        "unseen_code_ is not a whole number for each of 24 classes",
+    ),
+    "a pool of classes that are not there": (
+        lambda f: _edit_arrays(f, lambda a: {"pool_predictions_": np.array([[24]])}),
+        "pool_predictions_ are no places among 24 classes",
     ),
     "newer format": (
         lambda f: _edit(f, lambda a: a.update(format=FORMAT + 1, firstsight="9.9")),

@@ -79,3 +79,20 @@ def test_a_refused_fit_leaves_nothing_and_another_fits_state_stays(small, quick,
     with pytest.raises(BadInput, match="nosuch"):
         fit("deep-embedding", tmp_path / "nosuch", out=tmp_path / "model")
     assert [path.name for path in tmp_path.iterdir()] == ["model.checkpoint"]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_a_method_without_a_state_finds_in_its_place_stays(small, tmp_path, kind):
+    place = tmp_path / "model.checkpoint"
+    place.mkdir() if kind == "folder" else place.write_bytes(b"of another fit")
+    fit("eszsl", small, out=tmp_path / "model")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "model.checkpoint"]
+
+
+def test_only_the_states_of_folds_are_removed_beside_a_fits_own(small, quick, tmp_path, monkeypatch):
+    monkeypatch.setenv("FIRSTSIGHT_CHECKPOINT_SECONDS", "0")
+    (tmp_path / "model.checkpoint.folds.csv").write_text("somebody's")
+    (tmp_path / "model.checkpoint.folder").mkdir()
+    fit("deep-embedding", small, parameters=quick["deep-embedding"], out=tmp_path / "model", confidence=True)
+    left = ["model", "model.checkpoint.folder", "model.checkpoint.folds.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == left

@@ -212,6 +212,27 @@ def test_arrays_that_do_not_belong_together_are_one_sentence(rows, tmp_path, spo
         Recognizer.load(tmp_path / "model")
 
 
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda calibration: calibration.update(scales={}),
+        lambda calibration: calibration.update(spread=float("nan")),
+        lambda calibration: [scale.update(temperature=0.0) for scale in calibration["scales"].values()],
+        lambda calibration: [scale.update(standing=[0.0]) for scale in calibration["scales"].values()],
+        lambda calibration: calibration["familiarity"].update(distances=[]),
+    ],
+    ids=["no scales", "no spread", "no temperature", "few quantiles", "no distances"],
+)
+def test_a_calibration_that_gives_no_confidence_is_one_sentence(rows, tmp_path, spoil):
+    rows.save(tmp_path / "model")
+    about = json.loads((tmp_path / "model" / "model.json").read_text())
+    spoil(about["calibration"])
+    (tmp_path / "model" / "model.json").write_text(json.dumps({**about, "digest": digest_of(about)}))
+    for read in (Recognizer.load, lambda folder: Recognizer.changing(folder).__enter__()):
+        with pytest.raises(BadInput, match=r"do not belong together .*fit the model again"):
+            read(tmp_path / "model")
+
+
 def test_a_model_in_its_folder_is_changed_as_a_whole_or_not_at_all(rows, tmp_path):
     rows.save(tmp_path / "model")
     with Recognizer.changing(tmp_path / "model") as changed:

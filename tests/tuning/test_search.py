@@ -119,6 +119,7 @@ DEEP = '{"a":' * 5000 + "1" + "}" * 5000
         ({"folds": 0}, "folds"),
         ({"chosen": {"other": {}}}, "chosen"),
         ({"chosen": []}, "chosen"),
+        ({"chosen": {}}, "chosen"),
         ({"candidates": [{"parameters": 3}]}, "candidates"),
         ({"schema": 2}, "schema"),
         ({"method": None}, "method"),

@@ -87,6 +87,7 @@ def main() -> None:
     """Run a command; a mistake of the caller is one sentence and exit code 2, a bug keeps its traceback."""
     of_python = warnings.formatwarning
     warnings.formatwarning = _warning
+    _open_closed()
     try:
         with shown_on_screen():
             try:
@@ -102,6 +103,11 @@ def main() -> None:
             "command runs again."
         )
         sys.exit(130)
+    except UnicodeEncodeError as error:  # the terminal's own letters, or half a character
+        _say(
+            f"The output holds letters that {error.encoding} cannot write; set PYTHONIOENCODING=utf-8, or give a file."
+        )
+        sys.exit(2)
     except BrokenPipeError:  # the reader of our output has left: `firstsight … | head`
         sys.stderr.close()
         sys.exit(1)
@@ -112,6 +118,18 @@ def main() -> None:
         sys.exit(2)
     finally:
         warnings.formatwarning = of_python
+
+
+def _open_closed() -> None:
+    """What the caller has closed (`firstsight … >&-`) leads nowhere from now on.
+
+    Else the next file to be opened, a model perhaps, would get the number that libraries print to.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            with contextlib.suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8", closefd=False))
 
 
 def _of_the_system(error: OSError) -> str:

@@ -10,9 +10,9 @@ import numpy as np
 
 from firstsight.data.array_files import read_arrays, read_names, write_arrays
 from firstsight.data.rules.arrays import as_float32
-from firstsight.data.table_files import numbers, read_table, texts
+from firstsight.data.table_files import numbers, read_table, read_texts, texts
 from firstsight.errors import BadInput, UnreadableFile
-from firstsight.files import csv_of, write_atomically
+from firstsight.files import atomic_path, csv_of, write_atomically
 
 if TYPE_CHECKING:
     from firstsight.data.feature_header import Backbone
@@ -54,15 +54,30 @@ def write_feature_file(path: str | Path, content: FeatureFile) -> None:
     write_arrays(path, arrays)
 
 
+def table_beside(path: str | Path) -> Path:
+    """The table that goes with an .npy file; one that holds more than it would is refused."""
+    path = Path(path)
+    beside = path.with_name("samples.csv" if path.name == "features.npy" else f"{path.stem}.csv")
+    if beside.exists() and (more := set(read_texts(beside).columns) - {"sample", "class"}):
+        raise BadInput(
+            f"{beside} would be written over by names and classes, and its column {min(more)!r} lost; move it away, or "
+            "choose another name."
+        )
+    return beside
+
+
 def _write_matrix(path: Path, content: FeatureFile) -> None:
     import pandas as pd
 
     table = pd.DataFrame({"sample": content.names})
     if content.labels is not None:
         table["class"] = content.labels
-    beside = path.with_name("samples.csv" if path.name == "features.npy" else f"{path.stem}.csv")
-    write_atomically(beside, csv_of(table))
-    write_atomically(path, lambda place: np.save(place, content.features))
+    beside = table_beside(path)
+    with atomic_path(
+        path
+    ) as place:  # the larger one is on the disk before either takes its place: they belong together
+        np.save(place, content.features)
+        write_atomically(beside, csv_of(table))
 
 
 def read_feature_file(path: str | Path) -> FeatureFile:

@@ -131,7 +131,7 @@ def _answer(place: str, function: str, path: Path, more: list[Any]) -> list[Any]
         return [json.dumps(refused).encode() + b"\n"]
     if not isinstance(values, dict):
         values = {} if values is None else {"": values}
-    arrays = {name: np.ascontiguousarray(value) for name, value in values.items() if isinstance(value, np.ndarray)}
+    arrays = {name: np.asarray(value, order="C") for name, value in values.items() if isinstance(value, np.ndarray)}
     about = {
         "values": {name: value for name, value in values.items() if name not in arrays},
         "arrays": {name: (array.dtype.str, array.shape) for name, array in arrays.items()},

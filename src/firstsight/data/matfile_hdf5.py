@@ -45,7 +45,7 @@ def variable_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     """See `matfile.variable_shapes`."""
     with _open(path) as file:
         # Names that start with '#' are MATLAB's own bookkeeping.
-        return {name: _dataset(path, file, name).shape[::-1] for name in file if not name.startswith("#")}
+        return {name: _shape(path, file, name) for name in file if not name.startswith("#")}
 
 
 def read_variables(path: Path, names: Iterable[str]) -> dict[str, np.ndarray | list[str]]:
@@ -54,6 +54,14 @@ def read_variables(path: Path, names: Iterable[str]) -> dict[str, np.ndarray | l
     with _open(path) as file:
         there = [name for name in names if _link(file, name) is not None]
         return {name: _value(path, file, _dataset(path, file, name), name, allowance) for name in there}
+
+
+def _shape(path: Path, file: h5py.File, name: str) -> tuple[int, ...]:
+    try:
+        shape: tuple[int, ...] = _dataset(path, file, name).shape
+    except BadInput:  # a struct or a link, which only those are refused who want to read it
+        return ()
+    return shape[::-1]
 
 
 def _open(path: Path) -> h5py.File:
@@ -106,23 +114,23 @@ def _value(
 
     _ask(allowance, stored, path, name)
     if h5py.check_ref_dtype(stored.dtype) is h5py.Reference:
-        return [_text(path, _own(path, file[one], name), name, allowance) for one in stored[()].ravel()]
+        cells = (_own(path, file[one], name) for one in stored[()].ravel())
+        return ["".join(_text_rows(path, cell, name, allowance)) for cell in cells]
     if stored.attrs.get("MATLAB_class") == b"char":
-        return [_text(path, stored, name, allowance)]
+        return _text_rows(path, stored, name, allowance)
     if stored.dtype.kind not in "biuf":
         raise BadInput(f"{name!r} in {path} must hold real numbers, text or a cell of names; save it as such.")
-    matrix: np.ndarray = stored[()].T
-    return matrix
+    return np.asarray(stored[()]).T  # of no dimensions, it is no array yet
 
 
-def _text(path: Path, stored: h5py.Dataset, name: str, allowance: Allowance) -> str:
+def _text_rows(path: Path, stored: h5py.Dataset, name: str, allowance: Allowance) -> list[str]:
     if "MATLAB_empty" in stored.attrs:
-        return ""
-    allowance.take(64, repr(name))  # the least that Python takes for a text in a list
+        return [""]
     _ask(allowance, stored, path, name)
-    codes: np.ndarray = stored[()]
-    if codes.dtype.kind not in "iu":
+    codes = np.atleast_2d(np.asarray(stored[()]).T)
+    allowance.take(64 * len(codes), repr(name))  # the least that Python takes for a text in a list
+    if codes.dtype.kind not in "iu" or codes.ndim != 2 or stored.attrs.get("MATLAB_class", b"char") != b"char":
         raise ValueError("a cell that holds no text")
     if codes.size and not 0 <= codes.min() <= codes.max() < 1 << 16:
         raise ValueError("a text of impossible letters")
-    return codes.astype("<u2").tobytes().decode("utf-16-le").rstrip()
+    return [row.astype("<u2").tobytes().decode("utf-16-le").rstrip() for row in codes]

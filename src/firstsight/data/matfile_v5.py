@@ -24,7 +24,7 @@ _SMALL = 1 << 10
 _MATRIX, _COMPRESSED = 14, 15
 _STORED = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 _ENCODED = {1: "latin-1", 2: "latin-1", 4: "utf-16", 16: "utf-8", 17: "utf-16", 18: "utf-32"}  # of text
-_CELL, _CHAR = 1, 4  # MATLAB's classes
+_CELL, _CHAR, _OPAQUE = 1, 4, 17  # MATLAB's classes; opaque are its newer objects, such as strings and tables
 _FULL_NUMERIC = range(6, 16)  # double … uint64; between are struct, object and sparse
 _COMPLEX = 0x0800
 _LARGEST_HEADER_FIELD = 1 << 16
@@ -79,7 +79,7 @@ def _variables(file: BinaryIO, path: Path) -> Iterator[tuple[_Header, _Source]]:
     order = orders.get(head[126:128])
     if order is None:
         raise UnreadableFile(f"{path} is not a MATLAB v5 or v7.3 file; save it with MATLAB's -v7 or scipy.io.savemat.")
-    position = _HEADER
+    position, names = _HEADER, set()
     while position < size:
         file.seek(position)
         tag = file.read(8)
@@ -91,7 +91,11 @@ def _variables(file: BinaryIO, path: Path) -> Iterator[tuple[_Header, _Source]]:
         if position + 8 + length > size:
             raise Short
         source = _Source(file, order, length, kind == _COMPRESSED)
-        yield _header(source), source
+        header = _header(source)
+        if header.name in names:  # which of them counts, nobody could say
+            raise UnreadableFile(f"{path} holds two variables {header.name!r}; save it again with one.")
+        names.add(header.name)
+        yield header, source
         position += 8 + length
 
 
@@ -252,6 +256,8 @@ class _Source:
 
 def _header(source: _Source) -> _Header:
     flags = struct.unpack(source.order + "I", _field(source)[:4])[0]
+    if flags & 0xFF == _OPAQUE:  # these have no shape, but the name comes in its place
+        return _Header(_OPAQUE, False, (), _field(source).decode("latin-1"))
     dimensions = _field(source)
     shape = struct.unpack(f"{source.order}{len(dimensions) // 4}i", dimensions)
     if len(shape) < 2 or len(shape) > 32 or min(shape) < 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -150,6 +151,9 @@ def _heading(path: Path, encoding: str) -> tuple[list[str], str]:
     heading = next(csv.reader([first], delimiter=separator), [])
     if not heading:
         raise UnreadableFile(f"{path} could not be read as a table: it is empty, and a table begins with column names.")
+    twice = next((name for name, count in Counter(heading).items() if name and count > 1), None)
+    if twice is not None:  # pandas would call the second one otherwise and go on
+        raise BadInput(f"The heading of {path} names the column {twice!r} twice; give every column its own name.")
     _check_lines(path, encoding, separator, len(heading), lines=2)
     return heading, separator
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 TEXT_COLUMNS = ("text", "description", "sentence")
 YES = {"yes", "y", "true", "ja", "oui", "si", "sí", "sim"}
 NO = {"no", "n", "false", "nein", "non", "nee", "não"}
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+%?")
 MISSING = {"", "na", "n/a", "nan", "?", "-", "–", "unknown"}
 
 
@@ -97,6 +99,12 @@ def attributes_as_numbers(table: pd.DataFrame, scale: bool = False) -> tuple[pd.
 
 def _column(name: str, cells: pd.Series) -> list[float]:
     percent = any(cell.strip().endswith("%") for cell in cells)
+    commas = [cell.strip() for cell in cells if "," in cell]
+    if commas and all(map(_THOUSANDS.fullmatch, commas)):
+        raise BadInput(
+            f"The attribute {name!r} has the value {commas[0]!r}, which half of the world reads as "
+            f"{commas[0].replace(',', '')} and the other half as {commas[0].replace(',', '.')}; write one of these."
+        )
     values = []
     for who, cell in cells.items():
         value = _cell(cell)

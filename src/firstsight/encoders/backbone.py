@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firstsight.encoders.local_models import find_model, hash_files, weights_of
+from firstsight.encoders.local_models import at_home, find_model, hash_files, weights_of
 from firstsight.encoders.model_claims import refuse_claims
 from firstsight.errors import BadInput, UnreadableFile
 
@@ -31,7 +31,7 @@ class Backbone:
         self.folder = find_model(name_or_path, "a backbone", DEFAULT)
         self._loading = threading.Lock()
         # A folder's own name says which model it is, and nothing about where it lies on this machine.
-        self.name = self.folder.resolve().name if Path(name_or_path).expanduser().is_dir() else str(name_or_path)
+        self.name = self.folder.resolve().name if at_home(name_or_path).is_dir() else str(name_or_path)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from firstsight import encoders
-from firstsight.data.feature_files import FeatureFile, write_feature_file
+from firstsight.data.feature_files import FeatureFile, table_beside, write_feature_file
 from firstsight.encoders.backbone import DEFAULT
 from firstsight.encoders.folders import PictureFolder, name_as_text, survey_pictures
 from firstsight.errors import BadInput
@@ -60,6 +60,8 @@ def embed(
     """
     if out is not None and Path(out).suffix not in (".npz", ".npy"):
         raise BadInput(f"The file must end in .npz or .npy, but is called {Path(out).name!r}; rename it.")
+    if out is not None and Path(out).suffix == ".npy":
+        table_beside(out)  # before the long part
     survey = pictures if isinstance(pictures, PictureFolder) else survey_pictures(pictures)
     folder = survey.place
     for remark in survey.remarks():

@@ -219,7 +219,7 @@ def _identity(path: Path) -> tuple[int, int] | str:
 def _looks_like_a_picture(path: Path) -> bool:
     try:
         with open(open_regular(path), "rb") as file:
-            return sniff(file.read(HEAD)) is not None
+            return sniff(file.read(HEAD) or b"") is not None  # None: a file of the system with nothing to say yet
     except OSError:
         return False
 

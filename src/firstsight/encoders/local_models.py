@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,18 @@ def find_model(name: str | Path, what: str, example: str) -> Path:
 
     `what` ("a backbone") and `example` are for the sentence that says what to do when there is none.
     """
-    folder = Path(name).expanduser()
+    folder = at_home(name)
     if folder.is_dir():
         return _checked(folder, what)
     text = str(name)
     if folder.is_absolute() or text.startswith((".", "~")) or text.count("/") > 1 or folder.is_file():
         raise UnreadableFile(f"There is no folder {text}; {what} is a name such as {example} or a folder on this disk.")
     return _checked(_from_hub(text, what, example), what)
+
+
+def at_home(name: str | Path) -> Path:
+    """A path whose `~` is the user's home, where there is such a user; pathlib's own way ends in an error."""
+    return Path(os.path.expanduser(name))
 
 
 def hash_files(paths: list[Path]) -> str:

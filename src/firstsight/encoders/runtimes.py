@@ -110,7 +110,7 @@ def _onnx(backbone: Backbone, example: np.ndarray, announce: Announce | None) ->
         export()
     options = onnxruntime.SessionOptions()
     if threads := os.environ.get("OMP_NUM_THREADS"):  # ONNX Runtime would take every core all the same
-        options.intra_op_num_threads = int(threads) if threads.isdigit() else 0
+        options.intra_op_num_threads = int(threads[:9]) if threads.isdecimal() else 0
     try:
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception:  # a damaged file in the cache: make it anew

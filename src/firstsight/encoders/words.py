@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 
 from firstsight.devices import PRECISIONS, find_device, lowered
 from firstsight.encoders.backbone import transformers_quietly
-from firstsight.encoders.local_models import find_model, read_json
+from firstsight.encoders.local_models import at_home, find_model, read_json
 from firstsight.encoders.model_claims import refuse_claims
 from firstsight.encoders.tokenizer_trial import try_tokenizers
 from firstsight.errors import BadInput, UnknownName, UnreadableFile
@@ -38,7 +39,7 @@ class TextEncoder:
         if not isinstance(config, dict):
             raise UnreadableFile(f"{path} must hold a JSON object; restore the model's folder.")
         self.is_clip = "vision_config" in config and "text_config" in config
-        self.name = self._folder.resolve().name if Path(encoder).expanduser().is_dir() else str(encoder)
+        self.name = self._folder.resolve().name if at_home(encoder).is_dir() else str(encoder)
 
     @property
     def prompt(self) -> str:
@@ -116,7 +117,7 @@ class TextEncoder:
         for kind, place in modules:
             if not kind.startswith("sentence_transformers.") or kind.rsplit(".", 1)[1] not in _MODULES:
                 raise BadInput(f"{path} asks for the code {kind!r}, which is not run; give another model.")
-            if not place.resolve().is_relative_to(self._folder.resolve()):
+            if not Path(os.path.realpath(place)).is_relative_to(os.path.realpath(self._folder)):
                 raise BadInput(f"{path} leads out of its folder, to {str(place)!r}; give another model.")
             about = read_json(place / "config.json") if (place / "config.json").is_file() else {}
             wanted = str(about.get("activation_function", "torch.nn.")) if isinstance(about, dict) else ""

@@ -24,7 +24,7 @@ import firstsight
 from firstsight.errors import BadInput
 from firstsight.evaluation import core_of
 from firstsight.evaluation.estimators import parameter_prefix
-from firstsight.methods import ZeroShotClassifier, all_methods, find_method
+from firstsight.methods import ZeroShotClassifier, all_methods, find_method, make_estimator
 
 # Set by the benchmark: the seed of the cell, its setting, the place of its checkpoint.
 _SUPPLIED = ("random_state", "setting", "checkpoint")
@@ -63,8 +63,13 @@ class Entry:
     def with_parameters(self, parameters: Mapping[str, Any]) -> Entry:
         """The same with other parameters, under the same name."""
         if self.estimator is None:
-            return Entry(self.name, self.word, {**self.given, **parameters})
-        estimator = clone(self.estimator).set_params(**parameters)
+            given = {**self.given, **parameters}
+            make_estimator(self.word, given)  # judges them, which a file may have named
+            return Entry(self.name, self.word, given)
+        try:
+            estimator = clone(self.estimator).set_params(**parameters)
+        except ValueError as error:  # scikit-learn's own sentence, and a list of what there is
+            raise BadInput(" ".join(str(error).split())) from error
         return Entry(self.name, "", plain(given_of(estimator)), estimator)
 
 

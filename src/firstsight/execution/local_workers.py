@@ -50,7 +50,7 @@ class LocalWorkers:
     def __init__(self, processes: int):
         self.processes = processes
         set_already = os.environ.get("OMP_NUM_THREADS", "")  # who sets a limit means it
-        limit = int(set_already) if set_already.isdigit() else cores()
+        limit = int(set_already[:9]) if set_already.isdecimal() else cores()
         self.threads = max(1, min(cores() // processes, limit))
         self._free: list[_Process] = []
         self._busy: dict[Future[str], _Process] = {}

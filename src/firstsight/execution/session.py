@@ -80,6 +80,7 @@ def prepare(
         raise BadInput(f"{other}; {instead}.") from None
     pending = {job.fingerprint() for job in jobs}
     places: dict[str, Place] = {}
+    _refuse_links(folder)
     _remove_litter(folder)
     shared_features: dict[tuple[Any, ...], Path] = {}  # validation folds of a data set have its features in common
     try:
@@ -128,6 +129,14 @@ def _refuse_other_data(records: list[Record], dataset: ZeroShotDataset, features
             )
         if (record.features or features) != features:
             raise OtherRecords(f"{path} holds records of {dataset.name!r} with other features or descriptions")
+
+
+def _refuse_links(folder: Path) -> None:
+    """What lies in the hidden folders is removed: no link may make that somebody else's files."""
+    for hidden in (folder / DATA, folder / CHECKPOINTS):
+        for place in (hidden, *hidden.glob("*")):
+            if place.is_symlink():
+                raise BadInput(f"{place} is a link, but files of a run are written and removed there; remove the link.")
 
 
 def _remove_litter(folder: Path) -> None:

@@ -399,9 +399,21 @@ class ZeroShotClassifier(ScikitLearnClassifier):
         except BadInput:
             raise
         except (ValueError, RuntimeError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
+            given = {
+                k: v for k, v in self.get_params(deep=False).items() if isinstance(v, int | float) and abs(v) > 1e15
+            }
+            if given:
+                name, value = next(iter(given.items()))
+                raise BadInput(
+                    f"{type(self).__name__} cannot compute with {name}={str(value)[:40]}: numbers are no longer finite "
+                    "on the way; give a smaller one."
+                ) from error
             loaded = [array for array in arrays if isinstance(array, np.ndarray)]
             sizes = [np.abs(array).max() for array in loaded if array.size and array.dtype.kind == "f"]
-            if not isinstance(error, OutOfRange) and all(1e-15 < size < 1e15 for size in sizes):
+            of_numbers = isinstance(error, (ValueError, RuntimeError, ArithmeticError))
+            if not isinstance(error, OutOfRange) and not (
+                of_numbers and any(not 1e-15 < size < 1e15 for size in sizes)
+            ):
                 if self._read_from is None:
                     raise
                 raise UnreadableFile(

@@ -6,6 +6,7 @@ import math
 import os
 import warnings
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from firstsight.data_parallel import team
 from firstsight.devices import Precision, find_device
 from firstsight.disk_rows import DiskRows
-from firstsight.errors import FirstsightWarning
+from firstsight.errors import BadInput, FirstsightWarning, StaleCheckpoint
 from firstsight.methods.base import RandomState, ZeroShotClassifier
 from firstsight.methods.parts.alternating import AlternatingTraining, factor_to_length
 from firstsight.methods.parts.checkpoint import Checkpoint, fingerprint
@@ -259,6 +260,22 @@ class DeepEmbedding(ZeroShotClassifier):
         check_is_fitted(self)
         A = self._candidates(classes)[1]
         return to_numpy(self._embed_classes(scale(self.attribute_scaling, self.attribute_scaler_, A))[1])
+
+    def _fit_in_range(self, *arrays):
+        state = None if self.checkpoint is None or not Path(self.checkpoint).exists() else Path(self.checkpoint)
+        try:
+            super()._fit_in_range(*arrays)
+        except BadInput:
+            raise
+        except (LookupError, TypeError, ValueError, RuntimeError) as error:
+            if state is None:
+                raise
+            # Its digest is right, but somebody has put arrays together that no such fit writes.
+            why = " ".join(f"{type(error).__name__}: {error}".split())
+            raise StaleCheckpoint(
+                f"{state} holds no state that this fit can go on from ({why}); delete it to start this fit again.",
+                state,
+            ) from error
 
     def _fit(self, X, y, S):
         settings = self._settings(len(X))

@@ -88,7 +88,7 @@ def _expectations(model: ZeroShotClassifier, about: ModelFile) -> str:
     calibration = about.calibration
     if about.provenance.evaluation:
         lines.append(f"- evaluation on test rows: {escape(_pairs(about.provenance.evaluation))}")
-    if calibration is None:
+    if calibration is None or "t1" not in calibration.estimate or not calibration.held_out_classes:
         lines.append(
             "- No estimate was made: how often it is right on unseen classes, and how sure it may be, is unknown."
         )
@@ -100,7 +100,7 @@ def _expectations(model: ZeroShotClassifier, about: ModelFile) -> str:
             f"other {calibration.training_classes}): {_percent(estimate['t1'])} of their samples are named right "
             f"among these {k} (chance: {_percent(1 / k)}), mean over classes."
         )
-        if "h" in estimate:
+        if {"ts", "tr", "h"} <= estimate.keys():
             lines.append(
                 f"- Among seen and unseen classes together: {_percent(estimate['ts'])} right for unseen, "
                 f"{_percent(estimate['tr'])} for seen classes (harmonic mean {_percent(estimate['h'])})."

@@ -101,10 +101,19 @@ def as_labels(model: ZeroShotClassifier, names: Iterable[Any]) -> list[Any]:
     try:
         return [int(name) for name in names]
     except ValueError:
-        stranger = next(name for name in names if not str(name).strip().lstrip("-").isdigit())
+        stranger = next(name for name in names if not str(name).strip().lstrip("-").isdecimal())
         raise BadInput(
             f"The classes of this model are numbers, and {str(stranger)!r} is not one; call classes by numbers."
         ) from None
+
+
+def check_removed(model: ZeroShotClassifier) -> None:
+    """ValueError unless what a model from a file remembers of removed classes is what `remove_classes` writes."""
+    removed = getattr(model, _REMOVED, [])
+    for row in removed if isinstance(removed, list) else [removed]:
+        kinds = [type(one) for one in row] if isinstance(row, list) else []
+        if kinds not in ([str, int, int, int], [int, int, int, int]):
+            raise ValueError(f"{_REMOVED} holds {str(row)[:40]!r}, which is no label with three numbers")
 
 
 def _checked(model: ZeroShotClassifier, table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

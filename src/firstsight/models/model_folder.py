@@ -28,6 +28,7 @@ from firstsight.errors import BadInput, UnknownName, UnreadableFile
 from firstsight.methods import ZeroShotClassifier, find_method
 from firstsight.methods.parts.class_input import name_array
 from firstsight.models.card import model_card
+from firstsight.models.class_table import check_removed
 from firstsight.models.folder_exchange import locked, read_together, replace_folder, resolve_place
 from firstsight.models.model_schema import FORMAT, CalibrationNumbers, ModelFile, read_model_file, write_model_file
 from firstsight.models.pipeline_steps import PREFIX, Steps, put_together, take_apart
@@ -271,7 +272,10 @@ def _rebuild(
 
 def _names(values: Any) -> np.ndarray:
     texts = isinstance(values, list) and any(isinstance(value, str) for value in values)
-    return name_array(values) if texts else np.asarray(values)
+    names = name_array(values) if texts else np.asarray(values)
+    if names.dtype.kind == "U":
+        "".join(names.ravel().tolist()).encode()  # JSON can hold half a character, which nothing can write or show
+    return names
 
 
 def _method_of(about: ModelFile) -> type[ZeroShotClassifier]:
@@ -294,9 +298,19 @@ def _check_shapes(model: ZeroShotClassifier, size: int) -> None:
     (rows, width), n = model.descriptions_.shape, len(model.classes_)
     if model.classes_.ndim != 1 or model.classes_.dtype.kind not in "iuU" or (rows, *model.seen_code_.shape) != (n, n):
         raise ValueError(f"{n} classes_, {rows} descriptions_ and {len(model.seen_code_)} seen_code_ do not match")
+    if len(set(model.classes_.tolist())) < n:
+        raise ValueError("classes_ names a class twice")
+    for name in ("seen_code_", "unseen_code_"):
+        codes = getattr(model, name, model.seen_code_)
+        if codes.shape != (n,) or codes.dtype.kind not in "iu":
+            raise ValueError(f"{name} is not a whole number for each of {n} classes")
+    pool = getattr(model, "pool_predictions_", np.empty(0, dtype=int))
+    if pool.dtype.kind not in "iu" or not ((pool >= -1) & (pool < n)).all():
+        raise ValueError(f"pool_predictions_ are no places among {n} classes")
     names = getattr(model, "attribute_names_in_", None)
-    if names is not None and names.shape != (width,):
+    if names is not None and (names.shape != (width,) or names.dtype.kind != "U"):
         raise ValueError(f"{len(names)} attribute_names_in_ do not match {width} attributes")
+    check_removed(model)
 
 
 def _split(model: ZeroShotClassifier) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

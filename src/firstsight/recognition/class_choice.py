@@ -33,5 +33,5 @@ def choose_classes(model: ZeroShotClassifier, wanted: Candidates) -> Any:
     if wanted is None:
         return None
     names = list(wanted)
-    numbered = model.classes_.dtype.kind in "iu" and all(str(name).isdigit() for name in names)
+    numbered = model.classes_.dtype.kind in "iu" and all(str(name).isdecimal() for name in names)
     return [int(name) for name in names] if numbered else names

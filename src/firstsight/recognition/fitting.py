@@ -70,7 +70,7 @@ def fit(
             method, parameters, random_state=seed, setting=setting, checkpoint=place, verbose=verbose or None
         )
         dataset = data if isinstance(data, ZeroShotDataset) else load_dataset(data, features)
-        if place is not None and Path(place).exists():
+        if place is not None and "checkpoint" in estimator.get_params() and Path(place).exists():
             say(f"Going on from {place}, if it is of this very fit.")
         began = time.perf_counter()
         fit_on(estimator, dataset)
@@ -78,10 +78,10 @@ def fit(
         if confidence:
             say("Calibrating on held-out classes.")
             estimator.calibration_ = calibrate(estimator, dataset, checkpoint=place, verbose=verbose)
-        forget_place(estimator)
+        state = forget_place(estimator)
         seed = estimator.get_params().get("random_state", seed)
         provenance = Provenance.of(estimator, dataset, seed=seed, seconds=seconds)
-        return finished(Recognizer(estimator, provenance), out)
+        return finished(Recognizer(estimator, provenance), out, place and state)
 
 
 def seed_for(method: Method | None, random_state: int | None) -> int | None:
@@ -91,7 +91,7 @@ def seed_for(method: Method | None, random_state: int | None) -> int | None:
 
 @contextmanager
 def checkpointed(out: str | Path | None, checkpoint: str | Path | None) -> Iterator[str | None]:
-    """Where a fit keeps its state: as told, or beside `out`, which is looked at first; gone once all went well.
+    """Where a fit keeps its state: as told, or beside `out`, which is looked at first; `finished` removes it.
 
     A fit that is refused would be refused again, so its state goes as well; that of another fit stays.
     """
@@ -111,26 +111,27 @@ def checkpointed(out: str | Path | None, checkpoint: str | Path | None) -> Itera
             if before.get(path) != state:
                 path.unlink(missing_ok=True)
         raise
-    for path in _states(Path(checkpoint)):
-        path.unlink(missing_ok=True)
 
 
 def _states(checkpoint: Path) -> dict[Path, tuple[int, int]]:
     """The files of a fit's state, with what changes when one is written anew."""
-    there = [
-        path for path in [checkpoint, *checkpoint.parent.glob(f"{escape(checkpoint.name)}.fold*")] if path.exists()
-    ]
-    return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in there}
+    folds = checkpoint.parent.glob(f"{escape(checkpoint.name)}.fold*")
+    own = [checkpoint, *(path for path in folds if path.suffix.removeprefix(".fold").isdecimal())]
+    return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in own if path.exists()}
 
 
-def forget_place(estimator: ZeroShotClassifier) -> None:
-    """A place on this machine is no part of a model."""
-    if "checkpoint" in estimator.get_params():
+def forget_place(estimator: ZeroShotClassifier) -> str | None:
+    """Where the estimator kept its state, if it keeps one: a place on this machine is no part of a model."""
+    place: str | None = estimator.get_params().get("checkpoint")
+    if place is not None:
         estimator.set_params(checkpoint=None)
+    return place
 
 
-def finished(made: Recognizer, out: str | Path | None) -> Recognizer:
-    """The recognizer, saved where it was wished for."""
+def finished(made: Recognizer, out: str | Path | None, state: str | None) -> Recognizer:
+    """The recognizer, saved where it was wished for; then the state of its fit has served."""
     if out is not None:
         made.save(out)
+    for path in _states(Path(state)) if state else ():
+        path.unlink(missing_ok=True)
     return made

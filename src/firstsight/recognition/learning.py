@@ -20,6 +20,7 @@ from firstsight.encoders.backbone import DEFAULT
 from firstsight.encoders.embedding import embed
 from firstsight.encoders.folders import PictureFolder, survey_pictures
 from firstsight.errors import BadInput, UnknownName
+from firstsight.files import text_of_name
 from firstsight.methods import Method, ZeroShotClassifier, find_method, make_estimator
 from firstsight.models import PictureCounts, Provenance
 from firstsight.recognition.fitting import checkpointed, finished, forget_place, seed_for
@@ -114,7 +115,7 @@ def learn(
         began = time.perf_counter()
         _fit(estimator, training)
         _estimate(estimator, training, random_state or 0, place, verbose)
-        forget_place(estimator)
+        state = forget_place(estimator)
         seed = estimator.get_params().get("random_state", seed)
         facts: dict[str, Any] = {"seed": seed, "seconds": round(time.perf_counter() - began, 2)}
         facts["pictures"] = PictureCounts(
@@ -128,7 +129,8 @@ def learn(
         if tested.any():
             facts["evaluation"] = evaluate_held_out(estimator, labelled, tested, held)
         encoding["backbone"] = backbone if _place(pictures, backbone) else None
-        return finished(Recognizer(estimator, Provenance.of(estimator, training, **facts), **encoding), out)
+        made = Recognizer(estimator, Provenance.of(estimator, training, **facts), **encoding)
+        return finished(made, out, place and state)
 
 
 def held_out_classes(
@@ -224,7 +226,7 @@ def _features(pictures: str | Path | FeatureFile | PictureFolder, **encoding: An
 def _training_set(
     pictures: Any, labelled: FeatureFile, rows: np.ndarray, descriptions: pd.DataFrame, pool: FeatureFile | None
 ) -> TrainingSet:
-    name = "features" if isinstance(pictures, FeatureFile) else Path(pictures).resolve().name
+    name = "features" if isinstance(pictures, FeatureFile) else text_of_name(Path(pictures).resolve().name)
     labels = [label for label, kept in zip(labelled.labels or [], rows, strict=True) if kept]
     features = labelled.features if rows.all() else labelled.features[rows]
     training = make_training_set(name, features, labels, descriptions, None if pool is None else pool.features)

@@ -100,6 +100,7 @@ class Recognizer:
     def changing(cls, folder: str | Path, method: type[ZeroShotClassifier] | None = None) -> Iterator[Recognizer]:
         """The model in a folder, to be changed in a `with` block and then put back; others who change it wait."""
         with change(folder, method) as saved:
+            _require_an_answer(saved.model, folder)
             own = cls(saved.model, saved.provenance)
             yield own
             saved.model = own.model
@@ -270,11 +271,16 @@ class Recognizer:
 
 
 def _require_an_answer(model: ZeroShotClassifier, folder: str | Path) -> None:
-    """Refuse a folder whose arrays are whole but do not belong together: one row, one class."""
+    """Refuse a folder whose arrays and numbers are whole but do not belong together: one row, one class."""
     try:
         row = np.zeros((1, model.n_features_in_), dtype=np.float32)
         names = getattr(model, "feature_names_in_", None)  # without which scikit-learn would warn
-        model.decision_function(row if names is None else pd.DataFrame(row, columns=names), classes=model.classes_[:1])
+        rows = row if names is None else pd.DataFrame(row, columns=names)
+        share = 0.05 if hasattr(model, "calibration_") else None
+        with np.errstate(all="ignore"):  # which is looked for in the next line
+            sure = answer(model, rows, model.classes_[:1], reject_share=share).confidence
+        if sure is not None and not np.isfinite(sure).all():
+            raise ValueError("its confidence is no number")
     except BadInput:
         raise
     except Exception as error:  # whatever a method meets that has not been fitted this way

@@ -37,5 +37,5 @@ class ChoiceFile(Schema):
     seed: int = Field(0, description="everything random follows from it")
     grid: Dictionary[list[Any]] = Field({}, description="the values that were tried")
     fixed: Dictionary[Any] = Field({}, description="parameters that were set and not searched")
-    chosen: dict[Literal["zsl", "gzsl"], dict[str, Any]] = Field(description="objective → parameters")
+    chosen: dict[Literal["zsl", "gzsl"], dict[str, Any]] = Field(min_length=1, description="objective → parameters")
     candidates: list[Scored] = Field(description="every candidate and what it scored")

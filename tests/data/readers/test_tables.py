@@ -191,6 +191,12 @@ def test_a_line_with_more_cells_than_the_heading_is_refused_by_its_number(tmp_pa
         _descriptions(tmp_path, "\n".join(["class,striped,legs", *lines, ""]).encode())
 
 
+@pytest.mark.parametrize("heading", ["class,legs,legs", "class,class,legs"])
+def test_a_column_that_is_named_twice_is_refused(tmp_path, heading):
+    with pytest.raises(BadInput, match=r"names the column '\w+' twice"):
+        _descriptions(tmp_path, f"{heading}\nzebra,1,4\n".encode())
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])
 @pytest.mark.parametrize("separator", [",", "\t", ";"])
 def test_what_spreadsheets_write_is_read(tmp_path, encoding, separator):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 import scipy.io
@@ -135,3 +137,8 @@ def test_real_animals_load_and_fold(shared):
     assert dataset.features.shape == (5390, 2048)
     assert len(dataset.unseen_classes) == 9
     assert len(dataset.validation_folds()) == 3
+
+
+def test_a_folder_whose_name_is_not_utf8_has_a_name_that_can_be_written(folder):
+    place = folder.rename(folder.with_name(os.fsdecode(b"caf\xe9")))
+    assert load_dataset(place).name == "caf\\xe9"

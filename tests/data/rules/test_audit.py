@@ -160,6 +160,13 @@ SPOILED = {
 }
 
 
+def test_marks_of_missing_values_are_looked_for_in_a_matrix_alone(files, save_hdf5):
+    files.splits["original_att"] = np.full(8, -1.0)  # HDF5 can hold a list, which MATLAB never writes
+    place = files.save()
+    save_hdf5(place / "att_splits.mat", files.splits)
+    assert audit(place).ok
+
+
 @pytest.mark.parametrize("case", SPOILED)
 def test_the_audit_finds(files, case):
     spoil, severity, message = SPOILED[case]

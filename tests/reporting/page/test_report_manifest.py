@@ -62,6 +62,14 @@ def test_a_page_behind_a_link_is_not_replaced(tmp_path):
     assert (tmp_path / "page.html").read_text() == "mine"
 
 
+def test_a_page_that_is_now_a_link_to_itself_is_not_replaced(tmp_path):
+    _write(tmp_path, NEW)
+    (tmp_path / "index.html").unlink()
+    (tmp_path / "index.html").symlink_to("index.html")
+    with pytest.raises(CannotWrite, match="is not as a report wrote it"):
+        _write(tmp_path, NEW)
+
+
 @pytest.mark.parametrize("name", ["../outside.txt", "tables/../../outside.txt", "{outside}", "notes/a.txt", "a.txt"])
 def test_a_list_that_names_other_places_removes_nothing_there(tmp_path, name):
     outside, folder = tmp_path / "outside.txt", tmp_path / "out"

@@ -11,6 +11,7 @@ from firstsight.data.dataset import ZeroShotDataset
 from firstsight.data.rules.arrays import PARTS, as_float32, as_integers
 from firstsight.data.unchecked import UncheckedDataset
 from firstsight.errors import BadInput
+from firstsight.files import text_of_name
 
 ACCEPTS = "an .npz file"
 _NEEDED = ("features", "labels", "class_names", "descriptions", *PARTS)
@@ -40,7 +41,7 @@ def read(path: Path, features: str | None = None) -> UncheckedDataset:
     missing = [key for key in _NEEDED if key not in arrays]
     if missing:
         raise BadInput(f"{path} lacks {', '.join(missing)}; read_npz says which keys there must be.")
-    name = arrays.get("name", np.array(path.stem))
+    name = arrays.get("name", np.array(text_of_name(path.stem)))
     if name.shape != () or name.dtype.kind != "U":
         raise BadInput(f"`name` in {path} must be one text, but has shape {name.shape} and type {name.dtype}; fix it.")
     return UncheckedDataset(

@@ -25,6 +25,7 @@ from firstsight.data.table_files import SUFFIXES, numbers, read_table, texts
 from firstsight.data.unchecked import UncheckedDataset
 from firstsight.disk_rows import DiskRows
 from firstsight.errors import BadInput, UnknownName
+from firstsight.files import text_of_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +87,7 @@ def read_pair(samples: str | Path, classes: str | Path) -> UncheckedDataset:
             "classes are unseen; add one of the two."
         )
     return UncheckedDataset(
-        name=samples.resolve().parent.name,
+        name=text_of_name(samples.resolve().parent.name),
         class_names=(*names, *undescribed),
         description_matrix=np.vstack([attributes, np.full((len(undescribed), attributes.shape[1]), np.nan, "f4")]),
         parts=parts,

@@ -11,6 +11,7 @@ from firstsight.data.dataset import ZeroShotDataset
 from firstsight.data.rules.arrays import as_float32, as_integers
 from firstsight.data.unchecked import UncheckedDataset
 from firstsight.errors import BadInput, UnknownName, UnreadableFile
+from firstsight.files import text_of_name
 
 ACCEPTS = "a folder with att_splits.mat and a feature file"
 CHOOSES_FEATURES = True
@@ -75,14 +76,14 @@ def _read_att_splits(folder: Path) -> UncheckedDataset:
     names = variables["allclasses_names"]
     if not isinstance(names, list):
         raise BadInput(f"'allclasses_names' in {path} must be a cell of names, but holds numbers; save it as one.")
-    original = variables.get("original_att")
+    original = np.transpose(variables.get("original_att", []))
     return UncheckedDataset(
-        name=folder.resolve().name,
+        name=text_of_name(folder.resolve().name),
         class_names=tuple(names),
         description_matrix=as_float32("att", np.transpose(variables["att"])),
         parts={part: _from_one(variable, variables[variable]) for part, variable in _PARTS.items()},
         numbered_from=1,
-        original_attributes=original.T if isinstance(original, np.ndarray) else None,
+        original_attributes=original if original.ndim == 2 else None,
         untrusted={name: _from_one(name, variables[name]) for name in _UNTRUSTED if name in variables},
         absent=_no_features(folder),
     )

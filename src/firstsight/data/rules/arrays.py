@@ -35,14 +35,13 @@ def as_integers(what: str, array: object) -> np.ndarray:
         return np.empty(0, dtype=np.int64)
     if values.ndim > 1 and max(values.shape) == values.size:  # MATLAB's columns
         values = values.reshape(-1)
-    whole = values.dtype.kind in "iu" or (
-        values.dtype.kind == "f"
-        # 2^53 is where doubles stop telling whole numbers apart; a cast from beyond int64 is undefined
-        and bool(np.all(np.isfinite(values) & (values == np.round(values)) & (np.abs(values) <= 2.0**53)))
+    # 2^53 is where doubles stop telling whole numbers apart; a cast from beyond int64 is undefined, or turns the sign
+    whole = values.dtype.kind in "iuf" and np.all(
+        (values == np.round(values)) & (values >= -(2.0**53)) & (values <= 2.0**53)
     )
     if values.ndim != 1 or not whole:
         raise BadInput(
-            f"`{what}` must be a list of whole numbers, but it has shape {values.shape} and type "
+            f"`{what}` must be a list of whole numbers up to 2^53, but it has shape {values.shape} and type "
             f"{values.dtype}; give one whole number per entry."
         )
     return values.astype(np.int64, copy=False)

@@ -36,9 +36,9 @@ class CheckpointHeader(Schema):
 
     format: Literal[2] = Field(description="version of this list; 1 had no digest")
     owner: str = Field(description="fingerprint of the fit: its settings and its data")
-    round: int = Field(description="the round that the fit was in")
-    iteration: int = Field(description="iterations done in this round")
-    done: int = Field(description="iterations done in all")
+    round: int = Field(ge=1, description="the round that the fit was in")
+    iteration: int = Field(ge=0, description="iterations done in this round")
+    done: int = Field(ge=0, description="iterations done in all")
     history: list[dict[str, int | float]] = Field(description="losses and seconds of every iteration")
     digest: str = Field(description="BLAKE2b of everything else here and of all arrays")
 

@@ -67,7 +67,8 @@ def _is_ours(folder: Path, name: str, digest: str) -> bool:
     """Whether the file is still what was written, in the folder itself and not behind a link."""
     path = folder / name
     try:
-        return path.resolve() == folder.resolve() / name and _digest(read_regular(path)) == digest
+        own = os.path.join(os.path.realpath(folder), name)
+        return os.path.realpath(path) == own and _digest(read_regular(path)) == digest
     except OSError:
         return False
 
