@@ -469,7 +469,7 @@ def test_arrays_that_do_not_belong_together_are_one_clear_sentence(small, tmp_pa
     digest = hashlib.sha256((folder / "arrays.safetensors").read_bytes()).hexdigest()
     _edit(folder, lambda about: about.update(arrays_sha256=digest))
     X = small.part("test_unseen")[0]
-    with pytest.raises(UnreadableFile, match=f"of {folder} cannot answer .*do not belong together; restore the folder"):
+    with pytest.raises(UnreadableFile, match=f"{folder} holds GFZSL arrays that do not belong together .*restore it"):
         load(folder).predict(X)
     refitted = load(folder).fit(*small.part("train"), small.descriptions)  # is not the folder's model any more
     refitted.centre_ = refitted.centre_[:, 1:]

@@ -417,8 +417,8 @@ class ZeroShotClassifier(ScikitLearnClassifier):
                 if self._read_from is None:
                     raise
                 raise UnreadableFile(
-                    f"The {type(self).__name__} of {self._read_from} cannot answer ({type(error).__name__}: {error}): "
-                    "its arrays do not belong together; restore the folder or fit the model again."
+                    f"{self._read_from} holds {type(self).__name__} arrays that do not belong together "
+                    f"({type(error).__name__}: {str(error).partition(chr(10))[0]}); restore it or fit the model again."
                 ) from error
             raise BadInput(
                 f"{type(self).__name__} cannot compute with these numbers, which reach {max(sizes):.3g}: something is "
