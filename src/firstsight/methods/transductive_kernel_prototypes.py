@@ -37,8 +37,8 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     mean. M-step: M = (K + νI)(K + νI + diag(σ²/n))⁻¹ z̄, where the n_c = Σ_i r_ic pool rows of an unseen class count as
     n_c · cap/(cap + n_c), and for less if it takes far fewer than other classes do: it may not be in the pool. After
     every few steps the space is widened by the directions in which means of unseen classes have left the span of the
-    seen ones. EM finds the nearest of many solutions, and clusters more easily than whose they are: it starts several
-    times, two classes whose rows had better be exchanged are, and the solution with the highest objective is taken.
+    seen ones. EM finds the nearest of many solutions: of those found from several starts, the one with the highest
+    objective is taken.
 
     Score: −‖z − M_c‖²/2, for a seen class − γδ, for an unseen one of the pool − γδ (1 − v_c); with
     a pool of unseen classes only, v is the same for all.

@@ -26,8 +26,6 @@ STEPS = 3  # of EM in each space
 # A class that takes less than this share of what a quarter of the classes exceed is likely absent or rare, and what it
 # takes is another's: its rows count for less. Chosen on folds of ANIMALS42's, APASCAL's and glyphs' training classes.
 FEW = 0.3
-# Of the clusters nearest to where a class was expected, one may be its own that goes by another's name.
-NEAR, EXCHANGES = 3, 5
 
 
 @dataclass(frozen=True)
@@ -37,17 +35,6 @@ class Labelled:
     sums: np.ndarray
     counts: np.ndarray
     K: np.ndarray  # (k + j, k + j): the k classes with rows first
-
-
-@dataclass(frozen=True)
-class Solution:
-    """Where a run of EM has ended."""
-
-    fitted: Prototypes
-    unseen: np.ndarray  # (j, e): means of the unseen classes
-    doubt: np.ndarray  # (j,): how doubtful these still are
-    R: np.ndarray  # (m, j): the share of every pool row that they take
-    value: float  # of the objective
 
 
 @dataclass(frozen=True)
@@ -67,18 +54,16 @@ class PoolProblem:
         """The corrected prototypes, the unseen classes' means (j, e), and how doubtful (j,) these still are.
 
         EM finds the nearest of many solutions, and with few classes it matters much which. So it starts `starts` times
-        (once from the inductive answer), names that two classes may have exchanged are put right, and the solution
-        with the highest objective is taken.
+        (once from the inductive answer), and the solution with the highest objective is taken.
         """
-        solutions = [self._exchanged(self._em(R, heat, settings), settings) for R, heat in self._starts(settings)]
-        best = max(solutions, key=lambda solution: solution.value)
-        return best.fitted, best.unseen, best.doubt
+        solutions = [self._em(R, heat, settings) for R, heat in self._starts(settings)]
+        return max(solutions, key=lambda solution: solution[3])[:3]
 
     def _starts(self, settings: Settings) -> Iterator[tuple[np.ndarray, float]]:
         """First responsibilities, and what is added to the temperature at first.
 
         1: the inductive answer. 2: the same, as unsure as predicted means are on average, cooling down. 3: clusters of
-        the pool, matched one to one with the predicted means. 4: clusters of it in the space of the means, as well.
+        the pool, matched one to one with the predicted means. 4: clusters of it in the span of the seen classes' means.
         """
         yield self._inductive_shares(settings["temperature"]), 0.0
         if settings["starts"] >= 2:
@@ -87,7 +72,7 @@ class PoolProblem:
         for R in self._matched_clusters[: max(int(settings["starts"]) - 2, 0)]:
             yield R, 0.0
 
-    def _em(self, R: np.ndarray, heat: float, settings: Settings) -> Solution:
+    def _em(self, R: np.ndarray, heat: float, settings: Settings) -> tuple[Prototypes, np.ndarray, np.ndarray, float]:
         """Rounds of EM steps, each in a space widened by the directions in which unseen classes' means have left it."""
         rounds, temperature = int(settings["rounds"]), settings["temperature"]
         for number in range(rounds + 1):
@@ -101,60 +86,7 @@ class PoolProblem:
                     doubt = np.full_like(doubt, doubt.mean())
                 credit = self.handicap * fitted.unit * doubt
                 R = responsibilities(Z, fitted.means, unseen, credit, self.seen_too, warm)
-        value = objective(fitted, unseen, self.labelled, Z, self.seen_too, settings)
-        return Solution(fitted, unseen, doubt, R, value)
-
-    def _exchanged(self, solution: Solution, settings: Settings) -> Solution:
-        """A solution in which no two classes want each other's rows.
-
-        EM finds clusters more easily than whose they are, and never exchanges two of them. The objective alone would
-        at times, for what lies across the span of the seen classes, of which descriptions say nothing: so it has to
-        rise within that span, too.
-        """
-        for _ in range(EXCHANGES):
-            order = self._best_exchange(solution, settings)
-            other = self._em(np.ascontiguousarray(solution.R[:, order]), 0.0, settings) if order is not None else None
-            if other is None or not (
-                other.value > solution.value
-                and self._value_within(other, settings) > self._value_within(solution, settings)
-            ):
-                break
-            solution = other
-        return solution
-
-    def _value_within(self, solution: Solution, settings: Settings) -> float:
-        """The objective in the span of the seen classes' means."""
-        fitted, unseen, _ = posterior(self.model.space, self.labelled, self._Z, solution.R, settings)
-        return objective(fitted, unseen, self.labelled, self._Z, self.seen_too, settings)
-
-    def _best_exchange(self, solution: Solution, settings: Settings) -> np.ndarray | None:
-        """The unseen classes (j,) with the two exchanged that raise EM's lower bound most; None if none do.
-
-        The bound is Σ_c −n_c‖z̄_c − M_c‖²/2 − (σ²/2) tr Mᵀ(K + νI)⁻¹M and what stays as it is; z̄ − M = (σ²/n)(…)⁻¹z̄.
-        """
-        k, j, space, noise = len(self.labelled.counts), len(solution.unseen), solution.fitted.space, settings["noise"]
-        share = np.concatenate([self.labelled.counts, solution.R.sum(axis=0, dtype=np.float64)])
-        Z = self.pool @ space.directions - space.offset
-        counts, sums = class_sums(space, self.labelled, Z, solution.R, settings["cap"])
-        means, among = (
-            sums / np.maximum(counts, 1e-3)[:, None],
-            self.labelled.K + settings["pool_nugget"] * np.eye(k + j),
-        )
-
-        def bound(order: np.ndarray) -> float:
-            everyone = np.concatenate([np.arange(k), k + order])
-            with_rows = counts[everyone] > 1e-3
-            taken = everyone[with_rows]
-            noise_of = noise / counts[taken]
-            weights = mean_weights(among[np.ix_(with_rows, with_rows)], noise_of, means[taken])
-            gaps = noise_of[:, None] * weights
-            return float(-(share[taken, None] * gaps**2 + noise * (means[taken] - gaps) * weights).sum() / 2)
-
-        within = solution.R.T @ self._Z / np.maximum(share[k:, None], 1e-3)
-        nearest = np.argsort(-closeness(self._predicted, within), axis=1)[:, :NEAR]
-        orders = [_exchange(j, a, b) for a in range(j) for b in nearest[a] if a != b]
-        best = max(orders, key=bound, default=None)
-        return best if best is not None and bound(best) > bound(np.arange(j)) else None
+        return fitted, unseen, doubt, objective(fitted, unseen, self.labelled, Z, self.seen_too, settings)
 
     @cached_property
     def _Z(self) -> np.ndarray:
@@ -187,12 +119,6 @@ class PoolProblem:
             R[ours, classes[np.argsort(clusters)][labels]] = 1.0
             found.append(R)
         return found
-
-
-def _exchange(j: int, a: int, b: int) -> np.ndarray:
-    order = np.arange(j)
-    order[[a, b]] = b, a
-    return order
 
 
 def responsibilities(Z, seen_means, unseen_means, credit, seen_too: bool, temperature: float) -> np.ndarray:
