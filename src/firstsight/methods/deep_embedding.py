@@ -177,7 +177,7 @@ class DeepEmbedding(ZeroShotClassifier):
     reference = "Zhang et al., Towards Effective Deep Embedding for Zero-Shot Learning, 2018"
     grid: ClassVar[dict[str, list[Any]]] = {
         "separation": [100.0, 300.0, 1000.0],
-        "penalty": [1e-5, 1e-4, 1e-3],
+        "penalty": [1e-5, 1e-3],
     }
     quick: ClassVar[dict[str, Any]] = {
         "embedding_dim": 64,
