@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 import firstsight
 from firstsight.errors import BadInput, UnknownName, UnreadableFile
 from firstsight.evaluation import evaluate
-from firstsight.methods import ESZSL, SJE
+from firstsight.methods import ESZSL, SJE, DeepEmbedding
 from firstsight.tuning.choices import read_choice
 from jobs_here import Here
 
@@ -38,6 +38,15 @@ def test_the_best_candidate_has_the_highest_mean_over_the_folds(small):
     assert not hasattr(choice.estimator, "classes_")
     assert len(choice.model.seen_classes_) == 14
     assert choice.model is choice.model
+
+
+def test_values_that_a_preset_stands_for_are_the_defaults(small):
+    quick = DeepEmbedding(embedding_dim=8, iterations=1, random_state=0)
+    own = quick.resolved_parameters()["penalty"]
+    choice = _tune(small, quick, grid={"penalty": [own, 10 * own]}, objective="t1", folds=2)
+    assert quick.penalty is None
+    assert choice.default == {"penalty": own}
+    assert "else the defaults" in choice.rule
 
 
 def test_a_race_starts_its_worker_processes_once(small, monkeypatch):

@@ -278,7 +278,8 @@ def tune(
 
 def _default(entry: Entry, values: dict[str, list[Any]]) -> dict[str, Any]:
     """The estimator's own values of what is searched."""
-    own = entry.make({}, 0, "gzsl").get_params()
+    made = entry.make({}, 0, "gzsl")
+    own = {**made.get_params(), **getattr(made, "resolved_parameters", dict)()}  # a preset's, where it says nothing
     return {name: own[name] for name in values}
 
 
