@@ -149,5 +149,8 @@ def test_a_record_is_known_again_exactly_while_its_parameters_are_what_the_metho
         job = Job(settings=(record["setting"],), **{name: record[name] for name in names})
         now = job.entry.kind(**{**job.given, **job.variant}).resolved_parameters()
         # What is None now is found by the fit; where a default has moved, the record must not pass for one of today.
-        same = all(record["parameters"].get(name) == value for name, value in now.items() if value is not None)
+        had = record["parameters"]
+        if "batch_size" in had:  # few rows make smaller batches
+            now["batch_size"] = min(now["batch_size"], had["batch_size"])
+        same = all(had.get(name) == value for name, value in now.items() if value is not None)
         assert (parameters_hash(job) == record["parameters_hash"]) == same, job.name
