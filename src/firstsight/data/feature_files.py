@@ -73,9 +73,8 @@ def _write_matrix(path: Path, content: FeatureFile) -> None:
     if content.labels is not None:
         table["class"] = content.labels
     beside = table_beside(path)
-    with atomic_path(
-        path
-    ) as place:  # the larger one is on the disk before either takes its place: they belong together
+    # The larger one is on the disk before either takes its place: they belong together.
+    with atomic_path(path) as place:
         np.save(place, content.features)
         write_atomically(beside, csv_of(table))
 

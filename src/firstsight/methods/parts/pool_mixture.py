@@ -113,6 +113,8 @@ class PoolProblem:
             if len(np.unique(rows, axis=0)) < j:
                 continue
             labels = KMeans(j, n_init=3, random_state=0).fit(rows).labels_
+            if len(np.unique(labels)) < j:  # rows that differ by rounding alone
+                continue
             centres = np.array([self._Z[ours[labels == cluster]].mean(axis=0) for cluster in range(j)])
             clusters, classes = linear_sum_assignment(-closeness(centres, self._predicted))
             R = np.zeros((len(self.pool), j), dtype=np.float32)
