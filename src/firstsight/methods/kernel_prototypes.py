@@ -207,7 +207,8 @@ class KernelPrototypes(ZeroShotClassifier):
         return self._means(self._embed_classes(scale(self.attribute_scaling, self.attribute_scaler_, A))[0], seen)
 
     def _places(self, X):
-        rows = powered(X, self.settings_["power"]) - self.centre_
+        rows = powered(X, self.settings_["power"])
+        rows -= self.centre_
         return of_unit_length(rows @ self.whitening_) @ self.directions_ - self.offset_  # (n, e)
 
     def _means(self, E, seen):

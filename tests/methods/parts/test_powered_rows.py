@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstsight.methods.parts.powered_rows import as_learned_from, leading_directions, powered
+from firstsight.methods.parts.powered_rows import CACHED, as_learned_from, leading_directions, powered
 
 
 def test_a_rotation_learned_from_some_rows_knows_nothing_of_the_others():
@@ -43,3 +43,14 @@ def test_fewer_rows_than_dimensions_are_turned_to_their_own_leading_directions(c
     np.testing.assert_allclose(found.basis.T @ found.basis, np.eye(components), atol=1e-5)
     sizes = np.linalg.svd(powered(X, 0.5) - powered(X, 0.5).mean(axis=0), compute_uv=False)
     np.testing.assert_allclose((found(X) ** 2).sum(), (sizes[:components] ** 2).sum(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("power", [0.5, 0.7, 1.0])
+def test_powers_keep_signs_and_zeros_and_have_unit_length_in_every_block(power):
+    X = np.random.default_rng(4).normal(size=(2 * CACHED + 3, 5))
+    X[CACHED] = 0
+    expected = np.sign(X) * np.abs(X) ** power
+    expected[np.arange(len(X)) != CACHED] /= np.linalg.norm(np.delete(expected, CACHED, axis=0), axis=1, keepdims=True)
+    before = X.copy()
+    np.testing.assert_allclose(powered(X, power), expected, atol=1e-12)
+    np.testing.assert_array_equal(X, before)

@@ -11,17 +11,29 @@ from scipy.linalg import eigh
 from firstsight.disk_rows import ChangedRows, blocks_of
 from firstsight.methods.parts.moments import BLOCK
 
+# Rows whose powers are taken at once: they stay in the processor's cache. Without this it took ten times as long.
+CACHED = 128
+
 
 def powered(X: np.ndarray, power: float) -> np.ndarray:
     """sign(x)|x|^power, each row divided by its length; a row of zeros stays one. The precision is kept."""
-    # Divided by the largest entry first: a row near either end of the range of numbers has a length, too.
-    largest = np.abs(X).max(axis=1, keepdims=True)
-    X = X / np.where(largest > 0, largest, 1)
-    if power != 1.0:
-        size = np.abs(X)
-        X = np.sign(X) * (np.sqrt(size) if power == 0.5 else size**power)
-    length = np.sqrt(np.einsum("ij,ij->i", X, X))[:, None]
-    return X / np.where(length > 0, length, 1)
+    out = np.empty_like(X)
+    for start in range(0, len(X), CACHED):
+        rows, done = X[start : start + CACHED], out[start : start + CACHED]
+        # Divided by the largest entry first: a row near either end of the range of numbers has a length, too.
+        size = np.abs(rows)
+        largest = size.max(axis=1, keepdims=True)
+        np.divide(rows, np.where(largest > 0, largest, 1), out=done)
+        if power != 1.0:
+            np.abs(done, out=size)
+            np.copysign(np.sqrt(size) if power == 0.5 else size**power, done, out=done)
+        length = np.sqrt(np.einsum("ij,ij->i", done, done))[:, None]
+        done /= np.where(length > 0, length, 1)
+    return out
+
+
+def _powered_floats(X: np.ndarray, power: float) -> np.ndarray:
+    return powered(X, power).astype(np.float32, copy=False)
 
 
 @dataclass(frozen=True)
@@ -36,8 +48,12 @@ class Rotation:
         """(n, q) in float32, block by block."""
         out = np.empty((len(X), self.dimensions), dtype=np.float32)
         for part, block in blocks_of(X, BLOCK):
-            rows = powered(block, self.power).astype(np.float32) - self.centre
-            out[part] = rows if self.basis is None else rows @ self.basis
+            rows = _powered_floats(block, self.power)
+            if self.basis is None:
+                np.subtract(rows, self.centre, out=out[part])
+            else:
+                rows -= self.centre
+                np.matmul(rows, self.basis, out=out[part])
         return out
 
     @property
@@ -55,11 +71,13 @@ def as_learned_from(X: np.ndarray, rotation: Rotation) -> Rotation:
     Rows that a basis was made of keep more of themselves in it than rows of a class that it has not met. Whoever wants
     to know how the latter fare must take the basis from other rows; its span is then within that of `X`.
     """
-    kept = [powered(X[start : start + BLOCK], rotation.power).astype(np.float32) for start in range(0, len(X), BLOCK)]
+    kept = [_powered_floats(X[start : start + BLOCK], rotation.power) for start in range(0, len(X), BLOCK)]
     centre = (sum(rows.sum(axis=0, dtype=np.float64) for rows in kept) / len(X)).astype(np.float32)
     if rotation.basis is None:
         return Rotation(rotation.power, centre, None)
-    image = sum((rows - centre).T @ ((rows - centre) @ rotation.basis) for rows in kept)
+    for rows in kept:
+        rows -= centre
+    image = sum(rows.T @ (rows @ rotation.basis) for rows in kept)
     return Rotation(rotation.power, centre, np.linalg.qr(image)[0])
 
 
@@ -74,7 +92,8 @@ def leading_directions(parts: Sequence[np.ndarray | ChangedRows], power: float, 
         rows = powered(block, power)
         if not len(near):  # products of nearly centred rows keep their digits in float32
             near = rows.mean(axis=0).astype(np.float32)
-        rows = rows.astype(np.float32) - near
+        rows = rows.astype(np.float32, copy=False)
+        rows -= near
         total += rows.sum(axis=0, dtype=np.float64)
         if components < d:
             products += rows.T @ rows
@@ -93,7 +112,7 @@ def _directions_of_few(X: np.ndarray, power: float, components: int) -> Rotation
     Across the span of the rows any direction is as good as another. Some are drawn all the same: other rows have parts
     there, and would else seem shorter than they are.
     """
-    rows = powered(X, power).astype(np.float32)
+    rows = _powered_floats(X, power)
     centre = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
     rows -= centre
     leading = eigh(rows @ rows.T, driver="evd")[1][:, : -components - 1 : -1]
