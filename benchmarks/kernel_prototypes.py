@@ -3,7 +3,7 @@
     python benchmarks/kernel_prototypes.py CUB_FOLDER glyphs              # search included, and with fixed parameters
     python benchmarks/kernel_prototypes.py --validation 3 CUB_FOLDER      # on folds of the training classes alone
     python benchmarks/kernel_prototypes.py --robust CUB_FOLDER            # pools that are small or lack classes
-    python benchmarks/kernel_prototypes.py --validation 3 --set starts=2 --set starts=3,cap=10 glyphs
+    python benchmarks/kernel_prototypes.py --validation 3 --set cap=10 --set cap=30,rounds=3 glyphs
 
 The last one lays answers with a pool side by side on the same folds, one per `--set`: mean, and mean difference from
 the inductive answer with its standard error over folds. Everything is deterministic. Development looks at
@@ -111,7 +111,7 @@ def robustness(dataset) -> None:
 
 
 def read_settings(text: str) -> dict[str, object]:
-    """ "starts=3,search=false" as parameters, values as in JSON; "" are the defaults."""
+    """ "cap=10,search=false" as parameters, values as in JSON; "" are the defaults."""
     pairs = (pair.partition("=") for pair in text.split(",") if pair)
     return {name: json.loads(value) for name, _, value in pairs}
 

@@ -38,7 +38,7 @@ def test_a_pool_without_a_say_leaves_the_inductive_answer(task, setting):
 
 def test_the_pool_is_tried_even_if_all_else_is_given(task):
     names = {"power": 0.5, "shrinkage": 0.3, "nugget": 0.03, "noise": 2.0, "stretch": 1.0, "refinement": 0}
-    model = TransductiveKernelPrototypes(**names, seen_handicap=0.1, rounds=0, starts=1, temperature=1.5, cap=25.0)
+    model = TransductiveKernelPrototypes(**names, seen_handicap=0.1, rounds=0, temperature=1.5, cap=25.0)
     model.fit(task.X, task.y, task.table, X_unlabeled=task.pool)
     assert model.search_["tried"] == []
     assert [line["settings"]["cap"] for line in model.search_["pool"]["tried"]] == [0.0, 25.0]
@@ -75,7 +75,6 @@ def test_the_search_is_told_and_the_fit_is_deterministic(task, setting):
     assert told["pool"]["tasks"] == told["tasks"] >= 4
     assert [line["settings"]["cap"] for line in told["pool"]["tried"]] == [0, 10, 30]
     assert set(models[0].settings_) >= {
-        "starts",
         "cap",
         "temperature",
         "rounds",

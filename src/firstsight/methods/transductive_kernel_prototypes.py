@@ -37,8 +37,8 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     mean. M-step: M = (K + νI)(K + νI + diag(σ²/n))⁻¹ z̄, where the n_c = Σ_i r_ic pool rows of an unseen class count as
     n_c · cap/(cap + n_c), and for less if it takes far fewer than other classes do: it may not be in the pool. After
     every few steps the space is widened by the directions in which means of unseen classes have left the span of the
-    seen ones. EM finds the nearest of many solutions: of those found from several starts, the one with the highest
-    objective is taken.
+    seen ones. EM finds the nearest of many solutions, so it begins with τ raised by the variance of a predicted mean,
+    and cools down to τ.
 
     Score: −‖z − M_c‖²/2, for a seen class − γδ, for an unseen one of the pool − γδ (1 − v_c); with
     a pool of unseen classes only, v is the same for all.
@@ -47,9 +47,6 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     ----------
     setting : {"gzsl", "zsl"}
         What the pool may hold. "gzsl": rows of any class; "zsl": rows of unseen classes only.
-    starts : int
-        1: EM starts from the inductive answer; 2: also from a softened one, cooling down; 3: also from clusters of the
-        pool, matched one to one with the predicted means; 4: also from clusters in the span of the seen classes' means.
     cap : float or None
         The most rows that a class's share of the pool counts as; 0: the pool is ignored. None: 10 or, where
         simulated tasks say so beyond their noise, 30.
@@ -106,7 +103,6 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     quick: ClassVar[dict[str, Any]] = {"search": False}
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "starts": [Interval(Integral, 1, 4, closed="both")],
         "cap": [Interval(Real, 0, None, closed="left"), None],
         "temperature": [Interval(Real, 0, None, closed="neither")],
         "rounds": [Interval(Integral, 0, None, closed="left")],
@@ -117,7 +113,6 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         self,
         *,
         setting: Setting = "gzsl",
-        starts: int = 4,
         cap: float | None = None,
         temperature: float = 3.0,
         rounds: int = 5,
@@ -148,7 +143,6 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
             attribute_scaling=attribute_scaling,
         )
         self.setting = setting
-        self.starts = starts
         self.cap = cap
         self.temperature = temperature
         self.rounds = rounds
@@ -178,7 +172,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     def _believe_or_not(self, search: PrototypeSearch, S: np.ndarray, pool_share: float) -> None:
         """The settings with the pool or the inductive ones if simulated tasks say that it does not help."""
         given = {name: getattr(self, name) for name in POOL_USUAL if getattr(self, name) is not None}
-        of_em = {name: getattr(self, name) for name in ("starts", "temperature", "rounds", "pool_nugget")}
+        of_em = {name: getattr(self, name) for name in ("temperature", "rounds", "pool_nugget")}
         without = {**self.settings_, **of_em, "cap": 0.0}
         usual = {**self.settings_, **POOL_USUAL, **given, **of_em}
         if self.seen_handicap is None:

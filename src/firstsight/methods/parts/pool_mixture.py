@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
-from scipy.special import logsumexp, softmax
-from sklearn.cluster import KMeans
+from scipy.special import softmax
 
 from firstsight.methods.parts.class_mean_prior import (
     leave_one_out_errors,
@@ -53,30 +49,16 @@ class PoolProblem:
     def solve(self, settings: Settings) -> tuple[Prototypes, np.ndarray, np.ndarray]:
         """The corrected prototypes, the unseen classes' means (j, e), and how doubtful (j,) these still are.
 
-        EM finds the nearest of many solutions, and with few classes it matters much which. So it starts `starts` times
-        (once from the inductive answer), and the solution with the highest objective is taken.
+        EM finds the nearest of many solutions, and with few classes it matters much which. So it begins as unsure as
+        predicted means are on average, and cools down. Each round's steps are taken in a space widened by the
+        directions in which unseen classes' means have left it.
         """
-        solutions = [self._em(R, heat, settings) for R, heat in self._starts(settings)]
-        return max(solutions, key=lambda solution: solution[3])[:3]
-
-    def _starts(self, settings: Settings) -> Iterator[tuple[np.ndarray, float]]:
-        """First responsibilities, and what is added to the temperature at first.
-
-        1: the inductive answer. 2: the same, as unsure as predicted means are on average, cooling down. 3: clusters of
-        the pool, matched one to one with the predicted means. 4: clusters of it in the span of the seen classes' means.
-        """
-        yield self._inductive_shares(settings["temperature"]), 0.0
-        if settings["starts"] >= 2:
-            heat = 2 * self.model.unit / max(self.model.space.directions.shape[1], 1)
-            yield self._inductive_shares(settings["temperature"] + heat), heat
-        for R in self._matched_clusters[: max(int(settings["starts"]) - 2, 0)]:
-            yield R, 0.0
-
-    def _em(self, R: np.ndarray, heat: float, settings: Settings) -> tuple[Prototypes, np.ndarray, np.ndarray, float]:
-        """Rounds of EM steps, each in a space widened by the directions in which unseen classes' means have left it."""
-        rounds, temperature = int(settings["rounds"]), settings["temperature"]
+        rounds, temperature, space = int(settings["rounds"]), settings["temperature"], self.model.space
+        heat = 2 * self.model.unit / max(space.directions.shape[1], 1)  # variance of a predicted mean, per direction
+        R = self._inductive_shares(temperature + heat)
         for number in range(rounds + 1):
-            space = self.model.space if number == 0 else widened(self.model.space, self.labelled, self.pool, R)
+            if number:
+                space = widened(self.model.space, self.labelled, self.pool, R)
             Z = self.pool @ space.directions - space.offset
             left = max(0.0, 1 - (number + 1) / max(1, rounds))
             warm = temperature * (1 + heat / temperature) ** left
@@ -86,41 +68,14 @@ class PoolProblem:
                     doubt = np.full_like(doubt, doubt.mean())
                 credit = self.handicap * fitted.unit * doubt
                 R = responsibilities(Z, fitted.means, unseen, credit, self.seen_too, warm)
-        return fitted, unseen, doubt, objective(fitted, unseen, self.labelled, Z, self.seen_too, settings)
-
-    @cached_property
-    def _Z(self) -> np.ndarray:
-        return self.pool @ self.model.space.directions - self.model.space.offset
-
-    @cached_property
-    def _predicted(self) -> np.ndarray:
-        k = len(self.labelled.counts)
-        return self.labelled.K[k:, :k] @ self.model.weights
+        return fitted, unseen, doubt
 
     def _inductive_shares(self, temperature: float) -> np.ndarray:
-        credit = np.full(len(self._predicted), self.handicap * self.model.unit)
-        return responsibilities(self._Z, self.model.means, self._predicted, credit, self.seen_too, temperature)
-
-    @cached_property
-    def _matched_clusters(self) -> list[np.ndarray]:
-        """Hard responsibilities: k-means among the rows taken for unseen ones, and the cheapest matching of centres.
-
-        Twice: clusters of whitened rows, and of their places in the span of the seen classes' means.
-        """
-        ours = np.flatnonzero(self._inductive_shares(1.0).sum(axis=1) > 0.5)
-        j, found = len(self._predicted), []
-        for rows in (self.pool[ours], self._Z[ours]):
-            if len(np.unique(rows, axis=0)) < j:
-                continue
-            labels = KMeans(j, n_init=3, random_state=0).fit(rows).labels_
-            if len(np.unique(labels)) < j:  # rows that differ by rounding alone
-                continue
-            centres = np.array([self._Z[ours[labels == cluster]].mean(axis=0) for cluster in range(j)])
-            clusters, classes = linear_sum_assignment(-closeness(centres, self._predicted))
-            R = np.zeros((len(self.pool), j), dtype=np.float32)
-            R[ours, classes[np.argsort(clusters)][labels]] = 1.0
-            found.append(R)
-        return found
+        space, k = self.model.space, len(self.labelled.counts)
+        predicted = self.labelled.K[k:, :k] @ self.model.weights
+        credit = np.full(len(predicted), self.handicap * self.model.unit)
+        Z = self.pool @ space.directions - space.offset
+        return responsibilities(Z, self.model.means, predicted, credit, self.seen_too, temperature)
 
 
 def responsibilities(Z, seen_means, unseen_means, credit, seen_too: bool, temperature: float) -> np.ndarray:
@@ -164,22 +119,6 @@ def class_sums(space: Space, labelled: Labelled, Z: np.ndarray, R: np.ndarray, c
     trust = cap / (cap + share) * np.minimum(1, share / max(FEW * np.quantile(share, 0.75), 1e-12)) ** 2
     sums = labelled.sums @ space.directions.astype(np.float64) - labelled.counts[:, None] * space.offset
     return np.concatenate([labelled.counts, trust * share]), np.vstack([sums, trust[:, None] * (R.T @ Z)])
-
-
-def objective(fitted: Prototypes, unseen, labelled: Labelled, Z: np.ndarray, seen_too: bool, settings) -> float:
-    """What EM climbs: τ times the log-likelihood of pool and labelled rows plus the log-prior of the means.
-
-    Log-likelihoods are relative to a single class in the middle, so that spaces of any width can be compared.
-    """
-    tau, means = settings["temperature"], np.vstack([fitted.means, unseen])
-    gain = closeness(Z, means if seen_too else unseen) + np.einsum("ij,ij->i", Z, Z)[:, None] / 2
-    pool = tau * logsumexp(gain.astype(np.float64) / tau, axis=1).sum()
-    space, counts = fitted.space, labelled.counts
-    rows = labelled.sums / counts[:, None] @ space.directions.astype(np.float64) - space.offset
-    known = -(counts * ((rows - fitted.means) ** 2).sum(axis=1)).sum() / 2 + (counts * (rows**2).sum(axis=1)).sum() / 2
-    # (K + νI)⁻¹M is there already, but for classes that have no rows: these add nothing to either factor.
-    prior = -settings["noise"] / 2 * (means * fitted.weights).sum()
-    return float(pool + known + prior)
 
 
 def widened(space: Space, labelled: Labelled, pool: np.ndarray, R: np.ndarray) -> Space:
