@@ -189,7 +189,7 @@ def test_kernel_prototypes_without_a_sample_are_those_of_a_fit_in_memory(small, 
 
 
 def test_kernel_prototypes_look_at_all_rows_that_memory_holds(small, on_disk):
-    made = KernelPrototypes(refinement=3, feature_scaling="standard")
+    made = KernelPrototypes(refinement=3, hidden=8, feature_scaling="standard")
     model, read = (fit_on(made, data) for data in (small, on_disk))
     assert read.settings_ == model.settings_
     assert read.search_["tried"] == model.search_["tried"]

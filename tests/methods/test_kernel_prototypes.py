@@ -9,6 +9,7 @@ import pytest
 from firstsight.evaluation.metrics import mean_class_accuracy
 from firstsight.methods import KernelPrototypes
 from firstsight.methods.parts.description_kernel import fit_kernel, kernel
+from firstsight.methods.parts.prototypes import PrototypeSearch
 
 FIXED = {
     "power": 0.5,
@@ -118,6 +119,34 @@ def test_with_all_parameters_given_or_without_search_nothing_is_tried(task):
     assert model.settings_["power"] == 0.5
 
 
+def test_a_hidden_layer_adds_what_the_docstring_says(task):
+    one, two = (KernelPrototypes(**{**FIXED, "hidden": h}).fit(task.X, task.y, task.table) for h in (0, 8))
+    assert one.hidden_ == {}
+    rows = np.sqrt(np.abs(task.X)) * np.sign(task.X)
+    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True) - two.centre_
+    white = rows @ two.whitening_
+    linear = white / np.linalg.norm(white, axis=1, keepdims=True) @ two.directions_ - two.offset_
+    layer = two.hidden_
+    units = np.array([[max(row @ layer["inward"][:, j] + layer["bias"][j], 0) for j in range(8)] for row in rows])
+    np.testing.assert_allclose(two.embed(task.X), linear + units @ layer["outward"], atol=1e-4)
+    e = one.directions_.shape[1]
+    assert two.embed(task.X).shape[1] == 2 * e
+    np.testing.assert_allclose(np.sqrt(2) * two.embed(task.X)[:, :e], one.embed(task.X), atol=1e-4)
+
+
+def test_the_search_says_whether_there_is_a_hidden_layer(task, monkeypatch):
+    monkeypatch.setattr("firstsight.methods.parts.hidden_layer.PASSES", 1)
+    for gain, tried in ((0.01, None), (-0.01, 1)):
+        monkeypatch.setattr(PrototypeSearch, "_gain", lambda *_, gain=gain: gain)
+        model = KernelPrototypes(refinement=1).fit(task.X, task.y, task.table)
+        assert model.settings_["hidden"] == (0 if tried else 512)
+        assert bool(model.hidden_) == (tried is None)
+        assert model.search_["gains_of_layer"] == [gain] * (tried or model.search_["tasks"])
+    for parameters in (SEARCHED, {"search": False}, {"refinement": 1, "hidden": 0}):
+        model = KernelPrototypes(**parameters).fit(task.X, task.y, task.table)
+        assert (model.settings_["hidden"], model.search_["gains_of_layer"]) == (0, [])
+
+
 def toy(k=6, rows=8, d=12, a=4, seed=0):
     rng = np.random.default_rng(seed)
     A = rng.uniform(size=(k + 2, a))
@@ -145,10 +174,10 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("search", [True, False])
-def test_odd_input_gets_finite_scores(case, search):
+@pytest.mark.parametrize("parameters", [{}, {"search": False}, {"search": False, "hidden": 8}])
+def test_odd_input_gets_finite_scores(case, parameters):
     X, y, A = CASES[case]
-    model = KernelPrototypes(search=search).fit(X, y, A)
+    model = KernelPrototypes(**parameters).fit(X, y, A)
     assert np.isfinite(model.decision_function(X)).all()
     later = pd.DataFrame(A[:1] + 1, index=[99])
     assert np.isfinite(model.decision_function(X, classes=later)).all()

@@ -9,7 +9,8 @@ import pytest
 from firstsight.calibration import calibrate
 from firstsight.errors import BadInput
 from firstsight.evaluation import fit_on
-from firstsight.methods import CMT, ESZSL, GFZSL, SAE, SSE, Cosine, all_methods
+from firstsight.methods import CMT, ESZSL, GFZSL, SAE, SSE, Cosine, KernelPrototypes, all_methods
+from firstsight.models import load, save
 from firstsight.models.onnx_export import export_onnx, exportable
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -42,6 +43,15 @@ def test_onnx_runtime_gives_the_same_scores_for_known_and_for_new_classes(word, 
     _agree(model, tmp_path / "model.onnx", X, small.descriptions)
     new = small.descriptions.iloc[:3] * 0.5 + 0.25  # classes that nobody has heard of, through the same file
     _agree(model, tmp_path / "model.onnx", X[:1], new.rename(index="new {}".format))
+
+
+def test_a_hidden_layer_is_exported_and_saved(small, tmp_path):
+    model = fit_on(KernelPrototypes(search=False, refinement=0, hidden=8), small)
+    export_onnx(model, tmp_path / "model.onnx")
+    X = small.features[small.test_unseen]
+    _agree(model, tmp_path / "model.onnx", X, small.descriptions)
+    save(model, tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").decision_function(X), model.decision_function(X))
 
 
 def test_the_methods_that_write_their_score_can_be_exported():

@@ -19,6 +19,7 @@ from firstsight.methods.parts.prototypes import (
     HANDICAP,
     OPTIONS,
     START,
+    UNITS,
     Prototypes,
     PrototypeSearch,
     affordable_rows,
@@ -45,7 +46,9 @@ class KernelPrototypes(ZeroShotClassifier):
         M = α K(·, S) (K(S, S) + ν I + diag(σ²/n))⁻¹ z̄        (seen classes: K + ν I in place of α K)
 
     is the posterior mean, solved by Cholesky. An optional linear map T, z ← zT, lowers the cross-entropy of rows in
-    episodes whose unseen classes are drawn from the seen. δ is the mean squared leave-one-class-out error of M, over
+    episodes whose unseen classes are drawn from the seen. Where one linear map cannot tell classes apart, and simulated
+    tasks say so, a second one has a hidden layer, z' = zT' + relu(xU + b)V of the rotated row x, and both lie side by
+    side, (z/√δ, z'/√δ') √(δ/2): their scores add up. δ is the mean squared leave-one-class-out error of M, over
     two: how much farther a row lies from a predicted mean than from a known one.
 
     Score: −‖z − M_c‖²/2, for a seen class − γδ.
@@ -58,6 +61,8 @@ class KernelPrototypes(ZeroShotClassifier):
         ν, what a mean owes to its class alone; σ², the variance of rows about their mean; α.
     refinement : int
         Steps of the episodic map; 0: none.
+    hidden : int or None
+        Units of the hidden layer; 0: none. None: 512 if they gain on simulated tasks, and none without the map.
     seen_handicap : float or None
         γ. It tells seen from unseen classes and nothing else: among unseen classes it changes nothing. 0: none.
     components : int
@@ -74,11 +79,14 @@ class KernelPrototypes(ZeroShotClassifier):
     settings_ : dict
         The value of every parameter above that can be None, and of `refinement`.
     search_ : dict
-        "tasks", how many were simulated; "tried", settings with their score on each; "chosen".
+        "tasks", how many were simulated; "tried", settings with their score on each; "chosen";
+        "gains_of_layer", what a hidden layer gained on one task after the other, as far as it was tried.
     kernel_ : dict
         Centre (a,), spread (a,), units and descriptions (k, a) of the seen classes.
     centre_, whitening_, directions_, offset_ : array (d,), array (d, q), array (q, e), array (e,)
         z = unit((x − centre) whitening) directions − offset.
+    hidden_ : dict
+        Empty, or inward (d, h), bias (h,) and outward (h, e): z has relu((x − centre) inward + bias) outward added.
     seen_means_, weights_ : arrays (k, e)
         M of the seen classes; what K(a, S) is multiplied with for any other.
     unit_ : float
@@ -87,8 +95,9 @@ class KernelPrototypes(ZeroShotClassifier):
     Notes
     -----
     Rows on the disk (`DiskRows`) are read three times, for the rotation, W and z̄ (four with "standard" scaling); the
-    model is that of a fit in memory. Search and episodic map look at as many of them as memory allows, equally many of
-    each class. There is no `partial_fit`: L is known when all rows are, and the sums of z then need them again.
+    model is that of a fit in memory. Search, episodic map and hidden layer look at as many of them as memory allows,
+    equally many of each class. There is no `partial_fit`: L is known when all rows are, and the sums of z then need
+    them again.
 
     References
     ----------
@@ -122,6 +131,7 @@ class KernelPrototypes(ZeroShotClassifier):
         "noise": [Interval(Real, 0, None, closed="left"), None],
         "stretch": [Interval(Real, 0, None, closed="neither"), None],
         "refinement": [Interval(Integral, 0, None, closed="left")],
+        "hidden": [Interval(Integral, 0, None, closed="left"), None],
         "seen_handicap": [Interval(Real, None, None, closed="neither"), None],
         "components": [Interval(Integral, 1, None, closed="left")],
         "search": ["boolean"],
@@ -136,6 +146,7 @@ class KernelPrototypes(ZeroShotClassifier):
         noise: float | None = None,
         stretch: float | None = None,
         refinement: int = 80,
+        hidden: int | None = None,
         seen_handicap: float | None = None,
         components: int = 512,
         search: bool = True,
@@ -148,6 +159,7 @@ class KernelPrototypes(ZeroShotClassifier):
         self.noise = noise
         self.stretch = stretch
         self.refinement = refinement
+        self.hidden = hidden
         self.seen_handicap = seen_handicap
         self.components = components
         self.search = search
@@ -159,7 +171,7 @@ class KernelPrototypes(ZeroShotClassifier):
             rotation, rows, sample, y_sample = self._from_disk(X, y, S)
         else:
             search = PrototypeSearch(X, y, S, self.components)
-            rotation, rows = search.rows(self._choose(search)["power"])
+            rotation, rows = search.rows(self._choose(search, self.hidden)["power"])
             sample, y_sample = rows, y
         self.kernel_, settings = {**fit_kernel(S), "descriptions": S}, self.settings_
         statistics = class_statistics(rows, y, moments_of(rows, y, len(S)), settings["shrinkage"])
@@ -171,21 +183,23 @@ class KernelPrototypes(ZeroShotClassifier):
         d = X.shape[1]
         some = sample_of_classes(y, affordable_rows(X.memory, d, len(S), self.components))
         rows, sample = (ChangedRows(part, self._scale_features, d) for part in (X, X.take(some)))
-        power = self._choose(PrototypeSearch(sample, y[some], S, self.components))["power"]
+        power = self._choose(PrototypeSearch(sample, y[some], S, self.components), self.hidden)["power"]
         rotation = leading_directions([rows], power, self.components)
         rows, sample = (ChangedRows(part, rotation, rotation.dimensions) for part in (rows, sample))
         return rotation, rows, sample, y[some]
 
-    def _choose(self, search: PrototypeSearch) -> dict[str, float]:
+    def _choose(self, search: PrototypeSearch, hidden: int | None) -> dict[str, float]:
         """Parameters as they are given; of the others, what simulated tasks say or, without search, the usual ones."""
         given = {name: getattr(self, name) for name in (*START, "seen_handicap") if getattr(self, name) is not None}
-        settings = {**START, "refinement": self.refinement, "seen_handicap": HANDICAP, **given}
-        self.search_ = {"tasks": 0, "chosen": settings, "tried": []}
+        usual = {"refinement": self.refinement, "hidden": hidden or 0, "seen_handicap": HANDICAP}
+        settings = {**START, **usual, **given}
+        self.search_ = {"tasks": 0, "chosen": settings, "tried": [], "gains_of_layer": []}
         # One-hot codes say nothing of a class that has no rows: there is no task to simulate.
         if self.search and self.described_ and search.tasks and len(given) <= len(START):
             open_options = {name: values for name, values in OPTIONS.items() if name not in given}
             start = {name: value for name, value in settings.items() if name != "seen_handicap"}
-            settings, self.search_ = search.run(start, open_options)
+            units = UNITS if hidden is None and self.refinement else 0
+            settings, self.search_ = search.run(start, open_options, units)
             settings.update(given)
         self.settings_ = settings
         return settings
@@ -194,6 +208,10 @@ class KernelPrototypes(ZeroShotClassifier):
         """The fitted arrays; rotation and whitening become one matrix."""
         self.centre_, self.whitening_ = rotation.centre, rotation.followed_by(model.space.whitening)
         self.directions_, self.offset_ = model.space.directions, model.space.offset
+        layer, self.hidden_ = model.space.hidden, {}
+        if layer is not None:
+            inward = rotation.followed_by(layer.inward)
+            self.hidden_ = {"inward": inward, "bias": layer.bias, "outward": layer.outward}
         self.seen_means_, self.weights_, self.unit_ = model.means, model.weights, model.unit
 
     def embed(self, X: ArrayLike) -> np.ndarray:
@@ -209,7 +227,10 @@ class KernelPrototypes(ZeroShotClassifier):
     def _places(self, X):
         rows = powered(X, self.settings_["power"])
         rows -= self.centre_
-        return of_unit_length(rows @ self.whitening_) @ self.directions_ - self.offset_  # (n, e)
+        places = of_unit_length(rows @ self.whitening_) @ self.directions_ - self.offset_  # (n, e)
+        if self.hidden_:
+            places += np.maximum(rows @ self.hidden_["inward"] + self.hidden_["bias"], 0) @ self.hidden_["outward"]
+        return places
 
     def _means(self, E, seen):
         return np.where((seen >= 0)[:, None], self.seen_means_[seen], E)  # (k, e)
@@ -225,9 +246,13 @@ class KernelPrototypes(ZeroShotClassifier):
 
     def _export_scores(self, graph, X, A):
         size = graph("Pow", graph("Abs", X), graph.constant(self.settings_["power"]))
-        rows = graph("Sub", graph.unit(graph("Mul", graph("Sign", X), size)), graph.constant(self.centre_))
-        rows = graph.unit(graph("MatMul", rows, graph.constant(self.whitening_)))
+        centred = graph("Sub", graph.unit(graph("Mul", graph("Sign", X), size)), graph.constant(self.centre_))
+        rows = graph.unit(graph("MatMul", centred, graph.constant(self.whitening_)))
         rows = graph("Sub", graph("MatMul", rows, graph.constant(self.directions_)), graph.constant(self.offset_))
+        if self.hidden_:
+            inward, bias, outward = (graph.constant(self.hidden_[name]) for name in ("inward", "bias", "outward"))
+            units = graph("Relu", graph("Add", graph("MatMul", centred, inward), bias))
+            rows = graph("Add", rows, graph("MatMul", units, outward))
         means, certainty = self._export_means(graph, A)
         near = graph("Mul", graph.closeness(rows, means), graph.constant(0.5))
         handicap = graph("Mul", certainty, graph.constant(self.settings_["seen_handicap"] * self.unit_))

@@ -26,7 +26,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     The pool is a mixture of balls, one per class, whose centres have the Gaussian process as their prior. EM shares the
     rows out among the classes and moves the centres of unseen ones; seen classes have their labelled rows and
     keep to them. A pool never has to be believed: where it did not help on tasks in which seen classes play unseen ones
-    and held-out rows the pool, the answer is that of `KernelPrototypes`.
+    and held-out rows the pool, the answer is that of `KernelPrototypes` without a hidden layer.
 
     Objective, with rows z_i of the pool, M the means of all classes and τ the temperature::
 
@@ -74,7 +74,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         As in `KernelPrototypes`, with descriptions (k + j, a) of seen and unseen classes.
     search_ : dict
         As in `KernelPrototypes`, and "pool": the same of the trial without a pool and with two caps.
-    settings_, centre_, whitening_, directions_, offset_, seen_means_, weights_, unit_ : various
+    settings_, centre_, whitening_, directions_, offset_, hidden_, seen_means_, weights_, unit_ : various
         As in `KernelPrototypes`.
     classes_, descriptions_ : array (C,) and array (C, a)
         As in `KernelPrototypes`.
@@ -129,28 +129,26 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         feature_scaling: Scaling = None,
         attribute_scaling: Scaling = None,
     ):
-        super().__init__(
-            power=power,
-            shrinkage=shrinkage,
-            nugget=nugget,
-            noise=noise,
-            stretch=stretch,
-            refinement=refinement,
-            seen_handicap=seen_handicap,
-            components=components,
-            search=search,
-            feature_scaling=feature_scaling,
-            attribute_scaling=attribute_scaling,
-        )
         self.setting = setting
         self.cap = cap
         self.temperature = temperature
         self.rounds = rounds
         self.pool_nugget = pool_nugget
+        self.shrinkage = shrinkage
+        self.noise = noise
+        self.seen_handicap = seen_handicap
+        self.power = power
+        self.nugget = nugget
+        self.stretch = stretch
+        self.refinement = refinement
+        self.components = components
+        self.search = search
+        self.feature_scaling = feature_scaling
+        self.attribute_scaling = attribute_scaling
 
     def _fit(self, X, y, S, pool, U):  # type: ignore[override]
         search = PrototypeSearch(X, y, S, self.components)
-        self._choose(search)
+        self._choose(search, hidden=0)  # EM moves means in a space that is linear in whitened rows
         if len(pool):
             self._believe_or_not(search, S, len(pool) / (len(U) if self.setting == "zsl" else len(S) + len(U)))
         believed = self.settings_.get("cap", 0) > 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import softmax
 
+from firstsight.methods.parts.adam import Adam
 from firstsight.methods.parts.class_mean_prior import mean_weights
 
 # Chosen once, on validation folds of six data sets; the search only says whether the map is used.
@@ -28,19 +29,12 @@ def episodic_map(
     plus a penalty DECAY·‖T − I‖². The draws are the same in every call.
     """
     rng, k = np.random.default_rng(0), len(means)
-    drawn = min(max(2, round(SHARE * k)), k - 2)
     Z, one = Z.astype(np.float32), np.eye(Z.shape[1], dtype=np.float32)
-    T, speed, size = one.copy(), np.zeros_like(one), np.zeros_like(one)
-    for step in range(1, steps + 1 if k >= 4 else 1):
-        order = rng.permutation(k)
-        place = np.empty(k, dtype=np.intp)
-        place[order] = np.arange(k)
-        P = _episode(order, drawn, means, K, noise_of, nugget, stretch)
-        slope = loss_slope(Z, place[y], P, T, drawn) + 2 * DECAY * (T - one)
-        # Adam, with its customary memory of 10 and of 1,000 steps.
-        speed += 0.1 * (slope - speed)
-        size += 0.001 * (slope**2 - size)
-        T -= RATE * (speed / (1 - 0.9**step)) / (np.sqrt(size / (1 - 0.999**step)) + 1e-8)
+    T = one.copy()
+    adam = Adam(T)
+    for _ in range(steps if k >= 4 else 0):
+        place, drawn, P = draw_episode(rng, means, K, noise_of, nugget, stretch)
+        adam.step([loss_slope(Z, place[y], P, T, drawn) + 2 * DECAY * (T - one)], [RATE])
     return T
 
 
@@ -51,11 +45,16 @@ def loss_slope(Z: np.ndarray, target: np.ndarray, P: np.ndarray, T: np.ndarray, 
     """
     turned = P @ T @ T.T  # (k, e): PG
     scores = (Z @ turned.T - (turned * P).sum(axis=1) / 2) / np.float32(TEMPERATURE)
-    new = np.flatnonzero(target < drawn)
-    error = _error(scores, target)
-    error[new, :drawn] += _error(scores[new, :drawn], target[new])
+    error = cross_entropy_slope(scores, target, drawn)
     by_G = (error.T @ Z).T @ P - P.T @ (error.sum(axis=0)[:, None] * P) / 2
     return (by_G + by_G.T) @ T / np.float32(TEMPERATURE)
+
+
+def cross_entropy_slope(scores: np.ndarray, target: np.ndarray, drawn: int) -> np.ndarray:
+    """The derivative (n, k) by the scores: of all rows among all classes, of the first `drawn` classes' among these."""
+    new, error = np.flatnonzero(target < drawn), _error(scores, target)
+    error[new, :drawn] += _error(scores[new, :drawn], target[new])
+    return error
 
 
 def _error(scores: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -65,9 +64,16 @@ def _error(scores: np.ndarray, target: np.ndarray) -> np.ndarray:
     return error / np.float32(max(len(target), 1))
 
 
-def _episode(order, drawn, means, K, noise_of, nugget, stretch) -> np.ndarray:
-    """Means (k, e) of the classes in `order`; those of the first `drawn` are predicted from the others."""
-    new, old = order[:drawn], order[drawn:]
+def draw_episode(rng: np.random.Generator, means, K, noise_of, nugget, stretch) -> tuple[np.ndarray, int, np.ndarray]:
+    """The place of each class in an order that is drawn, how many are foretold, and the means (k, e) in that order.
+
+    Those of the first 30 % are predicted from the others.
+    """
+    k = len(means)
+    drawn, order = min(max(2, round(SHARE * k)), k - 2), rng.permutation(k)
+    new, old, place = order[:drawn], order[drawn:], np.empty(k, dtype=np.intp)
+    place[order] = np.arange(k)
     among = K[np.ix_(old, old)] + nugget * np.eye(len(old))
     weights = mean_weights(among, noise_of[old], means[old])
-    return np.vstack([stretch * K[np.ix_(new, old)] @ weights, among @ weights]).astype(np.float32)
+    P = np.vstack([stretch * K[np.ix_(new, old)] @ weights, among @ weights])
+    return place, drawn, P.astype(np.float32)

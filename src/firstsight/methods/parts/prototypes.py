@@ -9,9 +9,10 @@ import numpy as np
 
 from firstsight.disk_rows import ChangedRows
 from firstsight.methods.parts.class_mean_prior import leave_one_out_errors, mean_squared_error, mean_weights
-from firstsight.methods.parts.coordinate_search import Settings, coordinate_search
+from firstsight.methods.parts.coordinate_search import Settings, beats, coordinate_search
 from firstsight.methods.parts.description_kernel import fit_kernel, kernel
 from firstsight.methods.parts.episodes import episodic_map
+from firstsight.methods.parts.hidden_layer import with_hidden_layer
 from firstsight.methods.parts.powered_rows import Rotation, as_learned_from, leading_directions
 from firstsight.methods.parts.simulated_tasks import SimulatedTask, harmonic_curve, simulate_tasks, unseen_accuracy
 from firstsight.methods.parts.whitened_space import Moments, Space, moments_of, span_of_means, whitened_sums
@@ -32,6 +33,7 @@ OPTIONS: dict[str, tuple[float, ...]] = {
     "stretch": (0.8, 0.9, 1.0, 1.1, 1.25),
 }
 HANDICAPS = np.linspace(0, 1.2, 121)  # in units of δ
+UNITS = 512  # of a hidden layer, if simulated tasks want one
 HANDICAP = 0.3  # where no simulated task can say
 
 
@@ -77,16 +79,27 @@ def class_statistics(
 
 
 def fit_prototypes(statistics: ClassStatistics, K: np.ndarray, settings: Settings, rows, y) -> Prototypes:
-    """Means by the Gaussian process with kernel K (k, k), in the space turned by the episodic map if there is one."""
+    """Means by the Gaussian process with kernel K (k, k), in the space turned by the episodic map if there is one.
+
+    With a hidden layer, in that space and the layer's side by side, each in its own unit: their scores add up.
+    """
     space, means, noise_of = statistics.space, statistics.means, settings["noise"] / statistics.counts
-    nugget, steps = settings["nugget"], int(settings["refinement"])
+    nugget, steps, units = settings["nugget"], int(settings["refinement"]), int(settings["hidden"])
+    episodes, among = (means, K, noise_of, nugget, settings["stretch"]), K + nugget * np.eye(len(K))
     if steps:
-        T = episodic_map(space(rows[:]), y, means, K, noise_of, nugget, settings["stretch"], steps)
+        T = episodic_map(space(rows[:]), y, *episodes, steps)
         space, means = space.turned(T), means @ T
-    among = K + nugget * np.eye(len(K))
+    unit = _unit(among, noise_of, means)
+    if units:
+        other, more = with_hidden_layer(statistics.space, rows[:], y, *episodes, units)
+        shares = np.sqrt(0.5), np.sqrt(0.5 * unit / max(_unit(among, noise_of, more), 1e-12))
+        space, means = space.beside(other, *shares), np.hstack([shares[0] * means, shares[1] * more])
     weights = mean_weights(among, noise_of, means)
-    unit = mean_squared_error(leave_one_out_errors(among, noise_of, means)) / 2
     return Prototypes(space, among @ weights, settings["stretch"] * weights, unit)
+
+
+def _unit(among: np.ndarray, noise_of: np.ndarray, means: np.ndarray) -> float:
+    return mean_squared_error(leave_one_out_errors(among, noise_of, means)) / 2
 
 
 class PrototypeSearch:
@@ -102,6 +115,7 @@ class PrototypeSearch:
         self.kernels = [_task_kernel(task, S) for task in self.tasks]
         self.rotated: dict[float, tuple[Rotation, np.ndarray]] = {}
         self.rotated_apart: dict[tuple[int, float], Rotation] = {}
+        self.figures: dict[tuple, tuple[float, np.ndarray]] = {}
         self.moments: dict[tuple, Moments] = {}
         self.statistics: dict[tuple, tuple[ClassStatistics, np.ndarray]] = {}
 
@@ -112,21 +126,44 @@ class PrototypeSearch:
             self.rotated[power] = rotation, rotation(self.X)
         return self.rotated[power]
 
-    def run(self, start: Settings, options: dict[str, tuple[float, ...]]) -> tuple[Settings, dict[str, Any]]:
+    def run(
+        self, start: Settings, options: dict[str, tuple[float, ...]], units: int = 0
+    ) -> tuple[Settings, dict[str, Any]]:
         """The settings chosen, the handicap of seen classes among them, and what was tried.
 
         Settings are compared without the episodic map: it costs more than all else and hardly changes their order.
         """
         chosen, tried = coordinate_search(start, options, self.value)
+        gains = self.layer_gains(chosen, units) if units else np.zeros(0)
+        if len(gains) == len(self.tasks) and beats(gains, np.zeros(len(gains))):
+            chosen["hidden"] = units
         chosen = {**chosen, "seen_handicap": self.handicap(chosen)}
-        return chosen, {"tasks": len(self.tasks), "chosen": chosen, "tried": tried}
+        told = {"tasks": len(self.tasks), "chosen": chosen, "tried": tried, "gains_of_layer": gains.round(5).tolist()}
+        return chosen, told
+
+    def layer_gains(self, settings: Settings, units: int) -> np.ndarray:
+        """What a hidden layer gains on one task after the other, to the first at which it has lost on their mean.
+
+        It takes seconds to learn, and gains or costs several points: where it is of no use, one task mostly says so.
+        """
+        with_layer, without, gains = {**settings, "hidden": units}, {**settings, "hidden": 0}, []
+        for number in range(len(self.tasks)):
+            gains.append(self._gain(number, with_layer, without))
+            if np.mean(gains) <= 0:
+                break
+        return np.array(gains)
+
+    def _gain(self, number: int, one: Settings, other: Settings) -> float:
+        """By how much (T1 + H)/2 is higher, H with the handicap that is best for it."""
+        (t1, curve), (t1_other, curve_other) = self.apart_figures(number, one), self.apart_figures(number, other)
+        return (t1 + curve.max() - t1_other - curve_other.max()) / 2
 
     def value(self, settings: Settings) -> np.ndarray:
         """(T1 + H)/2 on each task; H with the one handicap that is best over all of them."""
         t1, curves = [], []
         for number, (task, (K, across)) in enumerate(zip(self.tasks, self.kernels, strict=True)):
             statistics, test = self.statistics_of(number, task, settings)
-            model = fit_prototypes(statistics, K, {**settings, "refinement": 0}, None, task.y_train)
+            model = fit_prototypes(statistics, K, {**settings, "refinement": 0, "hidden": 0}, None, task.y_train)
             scores = model.scores(test, across @ model.weights)
             t1.append(unseen_accuracy(scores, task))
             curves.append(_curve(model, scores, task))
@@ -134,14 +171,21 @@ class PrototypeSearch:
 
     def handicap(self, settings: Settings) -> float:
         """The one that is best over all tasks, each in a rotation that its test rows have not taken part in."""
-        curves = []
-        for number, (task, (K, across)) in enumerate(zip(self.tasks, self.kernels, strict=True)):
+        curves = [self.apart_figures(number, settings)[1] for number in range(len(self.tasks))]
+        mean = np.mean(curves, axis=0)
+        return float(HANDICAPS[mean.argmax()]) if mean.max() > 0 else HANDICAP
+
+    def apart_figures(self, number: int, settings: Settings) -> tuple[float, np.ndarray]:
+        """T1 and H by handicap of a task in a rotation that its test rows have not taken part in."""
+        key = number, *settings.items()
+        if key not in self.figures:
+            task, (K, across) = self.tasks[number], self.kernels[number]
             (train, test), y = self.apart(number, settings["power"]), task.y_train
             statistics = class_statistics(train, y, moments_of(train, y, task.seen), settings["shrinkage"])
             model = fit_prototypes(statistics, K, settings, train, y)
-            curves.append(_curve(model, model.scores(model.space(test), across @ model.weights), task))
-        mean = np.mean(curves, axis=0)
-        return float(HANDICAPS[mean.argmax()]) if mean.max() > 0 else HANDICAP
+            scores = model.scores(model.space(test), across @ model.weights)
+            self.figures[key] = unseen_accuracy(scores, task), _curve(model, scores, task)
+        return self.figures[key]
 
     def apart(self, number: int, power: float) -> tuple[np.ndarray, np.ndarray]:
         """A task's training rows and test rows in a rotation that the latter have not taken part in.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
@@ -48,20 +48,45 @@ def moments_of(rows: np.ndarray | ChangedRows, y: np.ndarray, k: int) -> Moments
 
 
 @dataclass(frozen=True)
+class HiddenLayer:
+    """relu(x · inward + bias) · outward of rotated rows x."""
+
+    inward: np.ndarray  # (q, h)
+    bias: np.ndarray  # (h,)
+    outward: np.ndarray  # (h, e)
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """(n, e) in float32."""
+        return np.maximum(rows @ self.inward + self.bias, 0) @ self.outward
+
+
+@dataclass(frozen=True)
 class Space:
-    """z = unit(x · whitening) · directions − offset, in units of the spread within classes."""
+    """z = unit(x · whitening) · directions − offset, in units of the spread within classes; plus a hidden layer's z."""
 
     whitening: np.ndarray  # (q, q)
     directions: np.ndarray  # (q, e)
     offset: np.ndarray  # (e,)
+    hidden: HiddenLayer | None = None
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         """(n, e) in float32."""
-        return of_unit_length(rows @ self.whitening) @ self.directions - self.offset
+        places = of_unit_length(rows @ self.whitening) @ self.directions - self.offset
+        return places if self.hidden is None else places + self.hidden(rows)
 
     def turned(self, T: np.ndarray) -> Space:
-        """The space with every z replaced by zT."""
+        """The space with every z replaced by zT, before there is a hidden layer."""
         return Space(self.whitening, self.directions @ T, self.offset @ T)
+
+    def beside(self, other: Space, share: float, others: float) -> Space:
+        """Both z in a row, each times its share; whitened alike, and only the other may have a hidden layer."""
+        a, b = np.float32(share), np.float32(others)
+        hidden = other.hidden
+        if hidden is not None:
+            nothing = np.zeros((len(hidden.bias), len(self.offset)), dtype=np.float32)
+            hidden = replace(hidden, outward=np.hstack([nothing, b * hidden.outward]))
+        directions = np.hstack([a * self.directions, b * other.directions])
+        return Space(self.whitening, directions, np.concatenate([a * self.offset, b * other.offset]), hidden)
 
 
 def of_unit_length(rows: np.ndarray) -> np.ndarray:
