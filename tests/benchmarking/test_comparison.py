@@ -204,7 +204,7 @@ def test_a_search_of_scikit_learn_is_evaluated(small):
     assert _percent(result) == _percent(firstsight.evaluate(ESZSL(feature_penalty=best), small))
 
 
-def test_the_study_of_defaults_runs_what_tuning_has_changed_and_nothing_else(small, tmp_path):
+def test_the_study_of_defaults_runs_what_tuning_has_changed_and_nothing_else(small, tmp_path, caplog):
     grid = {"feature_penalty": [0.288, 1e6]}  # the default, and one that cannot win
     kept = firstsight.tune("eszsl", small, objective="both", grid=grid, folds=3, processes=1, progress=False)
     assert kept.chosen == {"zsl": {"feature_penalty": 0.288}, "gzsl": {"feature_penalty": 0.288}}
@@ -218,6 +218,9 @@ def test_the_study_of_defaults_runs_what_tuning_has_changed_and_nothing_else(sma
     records = read_records(tmp_path)
     assert {r.method: r.tuned.kept_defaults for r in records if r.tuned} == {"eszsl": True, "sae": False}
     assert [r.method for r in records if r.study] == ["sae", "sae"]
+    nothing = firstsight.benchmark("eszsl", small, study="defaults", **(more | {"tuned": kept}))
+    assert (len(nothing), nothing["T1"].tolist()) == (0, [])
+    assert "kept every default" in caplog.text
 
 
 @pytest.mark.parametrize(

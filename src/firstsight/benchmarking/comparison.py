@@ -109,6 +109,8 @@ def benchmark(
     plans = {d.name: make_plan(d.name, entries, chosen, seeds, None, used.get(d.name), study, variants) for d in loaded}
     if study == DEFAULTS and choices:
         plans = {name: _changed(jobs, choices[name]) for name, jobs in plans.items()}
+        if not any(plans.values()):
+            logger.warning("Tuning has kept every default, so there is nothing to set beside it.")
     follow = progress if callable(progress) else (_lines if progress else _silence)
     with records_folder(out) as folder, prepare(folder, loaded, plans, calibrate) as session:
         finished: list[Record] = list(session.there)
@@ -148,7 +150,7 @@ def table_of(records: list[Record], plans: Plans) -> pd.DataFrame:
             row |= {TITLES[n]: value for n in TITLES if (value := getattr(record, n)) is not None}
             row["seconds"] += record.seconds or 0.0
             row["error"] = record.error or row.get("error")
-    table = pd.DataFrame(list(rows.values()))
+    table = pd.DataFrame(list(rows.values()), columns=None if rows else ["dataset", "method", "seed", *TITLES.values()])
     return table.astype(dict.fromkeys(TITLES.values(), float))
 
 

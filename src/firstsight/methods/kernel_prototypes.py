@@ -171,7 +171,7 @@ class KernelPrototypes(ZeroShotClassifier):
             rotation, rows, sample, y_sample = self._from_disk(X, y, S)
         else:
             search = PrototypeSearch(X, y, S, self.components)
-            rotation, rows = search.rows(self._choose(search, self.hidden)["power"])
+            rotation, rows = search.rows(self._choose(search)["power"])
             sample, y_sample = rows, y
         self.kernel_, settings = {**fit_kernel(S), "descriptions": S}, self.settings_
         statistics = class_statistics(rows, y, moments_of(rows, y, len(S)), settings["shrinkage"])
@@ -183,22 +183,22 @@ class KernelPrototypes(ZeroShotClassifier):
         d = X.shape[1]
         some = sample_of_classes(y, affordable_rows(X.memory, d, len(S), self.components))
         rows, sample = (ChangedRows(part, self._scale_features, d) for part in (X, X.take(some)))
-        power = self._choose(PrototypeSearch(sample, y[some], S, self.components), self.hidden)["power"]
+        power = self._choose(PrototypeSearch(sample, y[some], S, self.components))["power"]
         rotation = leading_directions([rows], power, self.components)
         rows, sample = (ChangedRows(part, rotation, rotation.dimensions) for part in (rows, sample))
         return rotation, rows, sample, y[some]
 
-    def _choose(self, search: PrototypeSearch, hidden: int | None) -> dict[str, float]:
+    def _choose(self, search: PrototypeSearch) -> dict[str, float]:
         """Parameters as they are given; of the others, what simulated tasks say or, without search, the usual ones."""
         given = {name: getattr(self, name) for name in (*START, "seen_handicap") if getattr(self, name) is not None}
-        usual = {"refinement": self.refinement, "hidden": hidden or 0, "seen_handicap": HANDICAP}
+        usual = {"refinement": self.refinement, "hidden": self.hidden or 0, "seen_handicap": HANDICAP}
         settings = {**START, **usual, **given}
         self.search_ = {"tasks": 0, "chosen": settings, "tried": [], "gains_of_layer": []}
         # One-hot codes say nothing of a class that has no rows: there is no task to simulate.
         if self.search and self.described_ and search.tasks and len(given) <= len(START):
             open_options = {name: values for name, values in OPTIONS.items() if name not in given}
             start = {name: value for name, value in settings.items() if name != "seen_handicap"}
-            units = UNITS if hidden is None and self.refinement else 0
+            units = UNITS if self.hidden is None and self.refinement else 0
             settings, self.search_ = search.run(start, open_options, units)
             settings.update(given)
         self.settings_ = settings

@@ -12,12 +12,13 @@ from firstsight.methods.base import Setting
 from firstsight.methods.kernel_prototypes import KernelPrototypes
 from firstsight.methods.parts.class_mean_prior import same_rows
 from firstsight.methods.parts.description_kernel import fit_kernel, kernel
+from firstsight.methods.parts.moments import class_sums
 from firstsight.methods.parts.pool_mixture import Labelled, PoolProblem
 from firstsight.methods.parts.pool_trial import CAPS, CREDIT, POOL_USUAL, PoolTrial
 from firstsight.methods.parts.prototypes import PrototypeSearch, class_statistics, fit_prototypes
 from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.transductive_classifier import TransductiveClassifier
-from firstsight.methods.parts.whitened_space import moments_of, of_unit_length, whitened_sums
+from firstsight.methods.parts.whitened_space import moments_of
 
 
 class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
@@ -26,7 +27,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     The pool is a mixture of balls, one per class, whose centres have the Gaussian process as their prior. EM shares the
     rows out among the classes and moves the centres of unseen ones; seen classes have their labelled rows and
     keep to them. A pool never has to be believed: where it did not help on tasks in which seen classes play unseen ones
-    and held-out rows the pool, the answer is that of `KernelPrototypes` without a hidden layer.
+    and held-out rows the pool, the answer is that of `KernelPrototypes`.
 
     Objective, with rows z_i of the pool, M the means of all classes and τ the temperature::
 
@@ -59,7 +60,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     shrinkage, noise, seen_handicap : float or None
         As in `KernelPrototypes`. None: 0.45, 3 and half of what the inductive search finds; where the pool is not used,
         what it finds.
-    power, nugget, stretch, refinement, components, search : various
+    power, nugget, stretch, refinement, hidden, components, search : various
         As in `KernelPrototypes`. With `search`, simulated tasks also say whether the pool is believed, and how far.
     feature_scaling, attribute_scaling : various
         As in `KernelPrototypes`.
@@ -124,31 +125,35 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         nugget: float | None = None,
         stretch: float | None = None,
         refinement: int = 80,
+        hidden: int | None = None,
         components: int = 512,
         search: bool = True,
         feature_scaling: Scaling = None,
         attribute_scaling: Scaling = None,
     ):
+        super().__init__(
+            power=power,
+            shrinkage=shrinkage,
+            nugget=nugget,
+            noise=noise,
+            stretch=stretch,
+            refinement=refinement,
+            hidden=hidden,
+            seen_handicap=seen_handicap,
+            components=components,
+            search=search,
+            feature_scaling=feature_scaling,
+            attribute_scaling=attribute_scaling,
+        )
         self.setting = setting
         self.cap = cap
         self.temperature = temperature
         self.rounds = rounds
         self.pool_nugget = pool_nugget
-        self.shrinkage = shrinkage
-        self.noise = noise
-        self.seen_handicap = seen_handicap
-        self.power = power
-        self.nugget = nugget
-        self.stretch = stretch
-        self.refinement = refinement
-        self.components = components
-        self.search = search
-        self.feature_scaling = feature_scaling
-        self.attribute_scaling = attribute_scaling
 
     def _fit(self, X, y, S, pool, U):  # type: ignore[override]
         search = PrototypeSearch(X, y, S, self.components)
-        self._choose(search, hidden=0)  # EM moves means in a space that is linear in whitened rows
+        self._choose(search)
         if len(pool):
             self._believe_or_not(search, S, len(pool) / (len(U) if self.setting == "zsl" else len(S) + len(U)))
         believed = self.settings_.get("cap", 0) > 0
@@ -160,8 +165,8 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         model = fit_prototypes(statistics, K[:k, :k], self.settings_, rows, y)
         self.unseen_means_, self.doubt_ = np.empty((0, model.means.shape[1])), np.empty(0)
         if believed:
-            labelled = Labelled(whitened_sums(rows, y, k, model.space.whitening), statistics.counts, K)
-            unlabelled = of_unit_length(rotation(pool) @ model.space.whitening)
+            labelled = Labelled(class_sums(model.space.read(rows), y, k), statistics.counts, K)
+            unlabelled = model.space.read(rotation(pool))
             seen_too = self.setting == "gzsl"
             problem = PoolProblem(model, labelled, unlabelled, seen_too, self.settings_["seen_handicap"])
             model, self.unseen_means_, self.doubt_ = problem.solve(self.settings_)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import orth
 from scipy.special import softmax
 
 from firstsight.methods.parts.class_mean_prior import (
@@ -26,11 +27,11 @@ FEW = 0.3
 
 @dataclass(frozen=True)
 class Labelled:
-    """What EM needs of the labelled rows: whitened class sums (k, q), counts (k,), and the kernel of all classes."""
+    """What EM needs of the labelled rows: class sums (k, q + h) of what a space reads, counts (k,), and the kernel."""
 
     sums: np.ndarray
     counts: np.ndarray
-    K: np.ndarray  # (k + j, k + j): the k classes with rows first
+    K: np.ndarray  # (k + j, k + j), of all classes: the k with rows first
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class PoolProblem:
 
     model: Prototypes
     labelled: Labelled
-    pool: np.ndarray  # (m, q): whitened rows of unit length
+    pool: np.ndarray  # (m, q + h): its rows, as the model's space reads them
     seen_too: bool  # whether the pool may hold rows of labelled classes
     handicap: float  # of these, in units of δ, against a class whose mean is predicted
 
@@ -54,12 +55,13 @@ class PoolProblem:
         directions in which unseen classes' means have left it.
         """
         rounds, temperature, space = int(settings["rounds"]), settings["temperature"], self.model.space
-        heat = 2 * self.model.unit / max(space.directions.shape[1], 1)  # variance of a predicted mean, per direction
+        # The variance of a predicted mean in each direction of the span of the labelled classes' means.
+        heat = 2 * self.model.unit / max(len(self.labelled.counts) - 1, 1)
         R = self._inductive_shares(temperature + heat)
         for number in range(rounds + 1):
             if number:
                 space = widened(self.model.space, self.labelled, self.pool, R)
-            Z = self.pool @ space.directions - space.offset
+            Z = space.places(self.pool)
             left = max(0.0, 1 - (number + 1) / max(1, rounds))
             warm = temperature * (1 + heat / temperature) ** left
             for _ in range(STEPS):
@@ -71,10 +73,10 @@ class PoolProblem:
         return fitted, unseen, doubt
 
     def _inductive_shares(self, temperature: float) -> np.ndarray:
-        space, k = self.model.space, len(self.labelled.counts)
+        k = len(self.labelled.counts)
         predicted = self.labelled.K[k:, :k] @ self.model.weights
         credit = np.full(len(predicted), self.handicap * self.model.unit)
-        Z = self.pool @ space.directions - space.offset
+        Z = self.model.space.places(self.pool)
         return responsibilities(Z, self.model.means, predicted, credit, self.seen_too, temperature)
 
 
@@ -117,23 +119,19 @@ def class_sums(space: Space, labelled: Labelled, Z: np.ndarray, R: np.ndarray, c
     """
     share = R.sum(axis=0, dtype=np.float64)
     trust = cap / (cap + share) * np.minimum(1, share / max(FEW * np.quantile(share, 0.75), 1e-12)) ** 2
-    sums = labelled.sums @ space.directions.astype(np.float64) - labelled.counts[:, None] * space.offset
+    sums = labelled.sums @ space.projection.astype(np.float64) - labelled.counts[:, None] * space.offset
     return np.concatenate([labelled.counts, trust * share]), np.vstack([sums, trust[:, None] * (R.T @ Z)])
 
 
 def widened(space: Space, labelled: Labelled, pool: np.ndarray, R: np.ndarray) -> Space:
     """The space, and the directions across it in which the pool's class means differ from the labelled classes'."""
-    share = R.sum(axis=0)
-    means = (R.T @ pool)[share > 0.5] / share[share > 0.5, None]
-    centre = (labelled.sums / labelled.counts[:, None]).mean(axis=0)
-    inside = np.linalg.qr(space.directions.astype(np.float64))[0]
+    share, q = R.sum(axis=0), len(space.whitening)
+    means = (R.T @ pool[:, :q])[share > 0.5] / share[share > 0.5, None]
+    centre = (labelled.sums[:, :q] / labelled.counts[:, None]).mean(axis=0)
+    inside = orth(space.directions.astype(np.float64))
     across = means - centre
     across = across - across @ inside @ inside.T
     U, size, _ = np.linalg.svd(across.T, full_matrices=False)
-    room = len(space.whitening) - space.directions.shape[1]
-    U = U[:, size > 1e-6 * max(size[:1].sum(), 1e-12)][:, :room]
-    # The new directions are as long as the old ones are on average.
-    more = U * np.linalg.norm(space.directions, axis=0).mean()
-    directions = np.hstack([space.directions, more]).astype(np.float32)
-    offset = np.concatenate([space.offset, centre @ more]).astype(np.float32)
-    return Space(space.whitening, directions, offset)
+    U = U[:, size > 1e-6 * max(size[:1].sum(), 1e-12)][:, : q - inside.shape[1]]
+    # The new directions are as long as the old ones are on average; two maps side by side share a direction's length.
+    return space.widened(U * (np.linalg.norm(space.directions) / inside.shape[1] ** 0.5), centre)

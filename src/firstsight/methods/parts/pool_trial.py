@@ -8,10 +8,11 @@ import numpy as np
 
 from firstsight.methods.parts.coordinate_search import Settings, beats
 from firstsight.methods.parts.description_kernel import fit_kernel, kernel
+from firstsight.methods.parts.moments import class_sums
 from firstsight.methods.parts.pool_mixture import Labelled, PoolProblem
 from firstsight.methods.parts.prototypes import PrototypeSearch, class_statistics, fit_prototypes
 from firstsight.methods.parts.simulated_tasks import SimulatedTask, harmonic_curve, unseen_accuracy
-from firstsight.methods.parts.whitened_space import moments_of, of_unit_length, whitened_sums
+from firstsight.methods.parts.whitened_space import moments_of
 
 # What suits means that a pool has moved, whatever suited those that were predicted; chosen, as the defaults of EM were,
 # on outer folds of the training classes of six data sets. Searching for them in every fit took noise for gain: it lost
@@ -63,7 +64,7 @@ class PoolTrial:
             means, doubt = problem.labelled.K[k:, :k] @ model.weights, np.ones(len(task.classes) - k)
             if settings["cap"]:
                 model, means, doubt = problem.solve(settings)
-            scores = model.scores(test @ model.space.directions - model.space.offset, means)
+            scores = model.scores(model.space.places(test), means)
             scores[:, k:] += (settings["seen_handicap"] * model.unit * doubt).astype(scores.dtype)
             of_setting = (
                 harmonic_curve(scores, task, np.zeros(1))[0] if self.seen_too else unseen_accuracy(scores, task)
@@ -72,14 +73,14 @@ class PoolTrial:
         return values
 
     def _problem(self, number: int, task: SimulatedTask, settings: Settings) -> tuple[PoolProblem, np.ndarray]:
-        """A task's inductive model with its pool, and its test rows, whitened."""
+        """A task's inductive model with its pool, and its test rows, as its space reads them."""
         k, y, (train, test) = task.seen, task.y_train, self.search.apart(number, settings["power"])
         statistics = class_statistics(train, y, moments_of(train, y, k), settings["shrinkage"])
         described = self.S[task.classes]
         K = kernel(fit_kernel(described[:k]), described, described)
         model = fit_prototypes(statistics, K[:k, :k], settings, train, y)
-        labelled = Labelled(whitened_sums(train, y, k, model.space.whitening), statistics.counts, K)
-        test = of_unit_length(test @ model.space.whitening)
+        labelled = Labelled(class_sums(model.space.read(train), y, k), statistics.counts, K)
+        test = model.space.read(test)
         return PoolProblem(model, labelled, test[self.pools[number]], self.seen_too, settings["seen_handicap"]), test
 
 

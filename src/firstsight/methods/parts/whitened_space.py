@@ -55,9 +55,9 @@ class HiddenLayer:
     bias: np.ndarray  # (h,)
     outward: np.ndarray  # (h, e)
 
-    def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """(n, e) in float32."""
-        return np.maximum(rows @ self.inward + self.bias, 0) @ self.outward
+    def units(self, rows: np.ndarray) -> np.ndarray:
+        """(n, h) in float32."""
+        return np.maximum(rows @ self.inward + self.bias, 0)
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,21 @@ class Space:
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         """(n, e) in float32."""
-        places = of_unit_length(rows @ self.whitening) @ self.directions - self.offset
-        return places if self.hidden is None else places + self.hidden(rows)
+        return self.places(self.read(rows))
+
+    def read(self, rows: np.ndarray) -> np.ndarray:
+        """What `places` is linear in (n, q + h): whitened rows of unit length and, behind them, the hidden units."""
+        whitened = of_unit_length(rows @ self.whitening)
+        return whitened if self.hidden is None else np.hstack([whitened, self.hidden.units(rows)])
+
+    def places(self, read: np.ndarray) -> np.ndarray:
+        """(n, e) of rows that `read` has seen, or of sums of them."""
+        return read @ self.projection - self.offset
+
+    @property
+    def projection(self) -> np.ndarray:
+        """(q + h, e): directions and, beneath them, what leads from the hidden units."""
+        return self.directions if self.hidden is None else np.vstack([self.directions, self.hidden.outward])
 
     def turned(self, T: np.ndarray) -> Space:
         """The space with every z replaced by zT, before there is a hidden layer."""
@@ -87,6 +100,16 @@ class Space:
             hidden = replace(hidden, outward=np.hstack([nothing, b * hidden.outward]))
         directions = np.hstack([a * self.directions, b * other.directions])
         return Space(self.whitening, directions, np.concatenate([a * self.offset, b * other.offset]), hidden)
+
+    def widened(self, more: np.ndarray, centre: np.ndarray) -> Space:
+        """The space with more directions (q, w), about a whitened centre (q,); no hidden unit leads there."""
+        hidden = self.hidden
+        if hidden is not None:
+            nothing = np.zeros((len(hidden.bias), more.shape[1]), dtype=np.float32)
+            hidden = replace(hidden, outward=np.hstack([hidden.outward, nothing]))
+        directions = np.hstack([self.directions, more]).astype(np.float32)
+        offset = np.concatenate([self.offset, centre @ more]).astype(np.float32)
+        return Space(self.whitening, directions, offset, hidden)
 
 
 def of_unit_length(rows: np.ndarray) -> np.ndarray:
