@@ -52,7 +52,7 @@ def test_a_pool_that_did_not_help_in_the_trial_leaves_the_inductive_answer(task,
 
     def scattered(problem, settings):
         model, j = problem.model, len(problem.labelled.K) - len(problem.labelled.counts)
-        return model, np.full((j, model.means.shape[1]), 1e3), np.zeros(j)
+        return model, np.full((j, model.means.shape[1]), 1e3), np.zeros(j), np.zeros((len(problem.pool), j))
 
     monkeypatch.setattr(PoolProblem, "solve", scattered)
     one = KernelPrototypes(refinement=0).fit(task.X, task.y, task.table)

@@ -15,8 +15,9 @@ from firstsight.methods.parts.description_kernel import fit_kernel, kernel
 from firstsight.methods.parts.moments import class_sums
 from firstsight.methods.parts.pool_mixture import Labelled, PoolProblem
 from firstsight.methods.parts.pool_trial import CAPS, CREDIT, POOL_USUAL, PoolTrial
-from firstsight.methods.parts.prototypes import PrototypeSearch, class_statistics, fit_prototypes
+from firstsight.methods.parts.prototypes import Prototypes, PrototypeSearch, class_statistics, fit_prototypes
 from firstsight.methods.parts.scaling import Scaling
+from firstsight.methods.parts.self_training import trained_again
 from firstsight.methods.parts.transductive_classifier import TransductiveClassifier
 from firstsight.methods.parts.whitened_space import moments_of
 
@@ -39,7 +40,8 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     n_c · cap/(cap + n_c), and for less if it takes far fewer than other classes do: it may not be in the pool. After
     every few steps the space is widened by the directions in which means of unseen classes have left the span of the
     seen ones. EM finds the nearest of many solutions, so it begins with τ raised by the variance of a predicted mean,
-    and cools down to τ.
+    and cools down to τ. Then the maps are learned anew, with pool rows of which a class has more than half as rows of
+    that class, and EM goes on in their space.
 
     Score: −‖z − M_c‖²/2, for a seen class − γδ, for an unseen one of the pool − γδ (1 − v_c); with
     a pool of unseen classes only, v is the same for all.
@@ -57,6 +59,8 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         How many times the space is widened.
     pool_nugget : float
         ν, once there is a pool.
+    self_training : bool
+        Whether the maps are learned again, from labelled rows and from pool rows that EM has named.
     shrinkage, noise, seen_handicap : float or None
         As in `KernelPrototypes`. None: 0.45, 3 and half of what the inductive search finds; where the pool is not used,
         what it finds.
@@ -108,6 +112,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         "temperature": [Interval(Real, 0, None, closed="neither")],
         "rounds": [Interval(Integral, 0, None, closed="left")],
         "pool_nugget": [Interval(Real, 0, None, closed="neither")],
+        "self_training": ["boolean"],
     }
 
     def __init__(
@@ -118,6 +123,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         temperature: float = 3.0,
         rounds: int = 5,
         pool_nugget: float = 0.05,
+        self_training: bool = True,
         shrinkage: float | None = None,
         noise: float | None = None,
         seen_handicap: float | None = None,
@@ -150,6 +156,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         self.temperature = temperature
         self.rounds = rounds
         self.pool_nugget = pool_nugget
+        self.self_training = self_training
 
     def _fit(self, X, y, S, pool, U):  # type: ignore[override]
         search = PrototypeSearch(X, y, S, self.components)
@@ -165,11 +172,19 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         model = fit_prototypes(statistics, K[:k, :k], self.settings_, rows, y)
         self.unseen_means_, self.doubt_ = np.empty((0, model.means.shape[1])), np.empty(0)
         if believed:
-            labelled = Labelled(class_sums(model.space.read(rows), y, k), statistics.counts, K)
-            unlabelled = model.space.read(rotation(pool))
-            seen_too = self.setting == "gzsl"
-            problem = PoolProblem(model, labelled, unlabelled, seen_too, self.settings_["seen_handicap"])
-            model, self.unseen_means_, self.doubt_ = problem.solve(self.settings_)
+            unlabelled, seen_too = rotation(pool), self.setting == "gzsl"
+
+            def problem(model: Prototypes) -> PoolProblem:
+                labelled = Labelled(class_sums(model.space.read(rows), y, k), statistics.counts, K)
+                return PoolProblem(
+                    model, labelled, model.space.read(unlabelled), seen_too, self.settings_["seen_handicap"]
+                )
+
+            solved = problem(model).solve(self.settings_)
+            if self.self_training and (self.settings_["refinement"] or self.settings_["hidden"]):
+                model = trained_again(model, rows, y, unlabelled, K, solved[3], self.settings_)
+                solved = problem(model).solve(self.settings_, solved[3])
+            model, self.unseen_means_, self.doubt_ = solved[:3]
         self._keep(rotation, model)
 
     def _believe_or_not(self, search: PrototypeSearch, S: np.ndarray, pool_share: float) -> None:

@@ -84,4 +84,4 @@ def test_scores_of_both_maps_add_up_in_their_own_units(case):
     other = closeness(space(rows), among @ inverse @ means)
     expected = (closeness(one.space(rows), one.means) / one.unit + other / unit) * one.unit / 2
     np.testing.assert_allclose(closeness(both.space(rows), both.means), expected, rtol=1e-3, atol=1e-3)
-    assert both.unit == one.unit
+    assert both.unit == pytest.approx(one.unit)

@@ -63,7 +63,7 @@ class PoolTrial:
             model, k = problem.model, task.seen
             means, doubt = problem.labelled.K[k:, :k] @ model.weights, np.ones(len(task.classes) - k)
             if settings["cap"]:
-                model, means, doubt = problem.solve(settings)
+                model, means, doubt, _ = problem.solve(settings)
             scores = model.scores(model.space.places(test), means)
             scores[:, k:] += (settings["seen_handicap"] * model.unit * doubt).astype(scores.dtype)
             of_setting = (

@@ -94,8 +94,14 @@ def fit_prototypes(statistics: ClassStatistics, K: np.ndarray, settings: Setting
         other, more = with_hidden_layer(statistics.space, rows[:], y, *episodes, units)
         shares = np.sqrt(0.5), np.sqrt(0.5 * unit / max(_unit(among, noise_of, more), 1e-12))
         space, means = space.beside(other, *shares), np.hstack([shares[0] * means, shares[1] * more])
+    return prototypes_of(space, means, K, noise_of, settings)
+
+
+def prototypes_of(space: Space, means: np.ndarray, K: np.ndarray, noise_of, settings: Settings) -> Prototypes:
+    """What the Gaussian process makes of the labelled classes' means (k, e) in a space."""
+    among = K + settings["nugget"] * np.eye(len(K))
     weights = mean_weights(among, noise_of, means)
-    return Prototypes(space, among @ weights, settings["stretch"] * weights, unit)
+    return Prototypes(space, among @ weights, settings["stretch"] * weights, _unit(among, noise_of, means))
 
 
 def _unit(among: np.ndarray, noise_of: np.ndarray, means: np.ndarray) -> float:
