@@ -21,7 +21,8 @@ def test_the_classifiers_claim_the_versions_of_python_that_the_workflow_runs():
 
 
 def test_the_readme_and_the_workflow_run_what_ci_runs():
-    goals = re.findall(r"^make (\w+)$", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE)
+    lines = re.findall(r"^make (?:-j2 )?([\w ]+)$", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE)
+    goals = " ".join(lines).split()
     said = (ROOT / "README.md").read_text(encoding="utf-8")
     workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
     assert len(goals) == 3
