@@ -26,6 +26,7 @@ DRAWINGS = 2  # of the four per face: enough to learn from, in half of the time
 
 MADE = 2  # raised when its models are made in another way: those that are kept are then made anew
 
+
 @dataclass(frozen=True)
 class Demo:
     """Where its models are (the one that answers; the one before it saw unlabelled letters), and its samples."""
