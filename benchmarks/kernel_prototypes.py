@@ -4,10 +4,12 @@
     python benchmarks/kernel_prototypes.py --validation 3 CUB_FOLDER      # on folds of the training classes alone
     python benchmarks/kernel_prototypes.py --robust CUB_FOLDER            # pools that are small or lack classes
     python benchmarks/kernel_prototypes.py --validation 3 --set cap=10 --set cap=30,rounds=3 glyphs
+    python benchmarks/kernel_prototypes.py --validation 6 --unseen 0.45 --set search=false --paper ANIMALS42_FOLDER
 
-The last one lays answers with a pool side by side on the same folds, one per `--set`: mean, and mean difference from
-the inductive answer with its standard error over folds. Everything is deterministic. Development looks at
-`--validation` only.
+The last two lay answers with a pool side by side on the same folds, one per `--set`, and with `--paper` that of the
+paper's own method: mean, and mean difference from the inductive answer with its standard error over folds; `--unseen`
+makes another share of the classes unseen than the data set itself has. Everything is deterministic. Development looks
+at `--validation` only.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import numpy as np
 from firstsight import load_dataset
 from firstsight.evaluation.metrics import harmonic_mean, mean_class_accuracy
 from firstsight.evaluation.trade_off import trade_off
-from firstsight.methods import KernelPrototypes, TransductiveKernelPrototypes
+from firstsight.methods import KernelPrototypes, TransductiveDeepEmbedding, TransductiveKernelPrototypes
 
 POOLS = ("all", "30 %", "10 %", "a third absent", "half rare")
 
@@ -69,11 +71,11 @@ def inductive(dataset, **parameters):
     return model, {**figures(model, dataset, "zsl"), **figures(model, dataset, "gzsl")}, seconds
 
 
-def transductive(dataset, setting: str, kind: str = "all", **parameters):
+def transductive(dataset, setting: str, kind: str = "all", method=TransductiveKernelPrototypes, **parameters):
     X, y = dataset.part("train")
     pool = dataset.features[pool_rows(dataset, setting, kind)]
     began = time.process_time()
-    model = TransductiveKernelPrototypes(setting=setting, **parameters)
+    model = method(setting=setting, **parameters)
     model.fit(X, y, dataset.descriptions, X_unlabeled=pool)
     return model, figures(model, dataset, setting), time.process_time() - began
 
@@ -116,18 +118,22 @@ def read_settings(text: str) -> dict[str, object]:
     return {name: json.loads(value) for name, _, value in pairs}
 
 
-def folds(dataset, count: int) -> list:
-    """Folds of the training classes, with the share of unseen classes that the data set itself has."""
+def folds(dataset, count: int, share: float | None) -> list:
+    """Folds of the training classes; the share of unseen ones, if it is not given, is that of the data set itself."""
     seen, unseen = len(dataset.seen_classes), len(dataset.unseen_classes)
-    return dataset.validation_folds(count, n_classes=max(2, round(seen * unseen / (seen + unseen))))
+    share = unseen / (seen + unseen) if share is None else share
+    return dataset.validation_folds(count, n_classes=max(2, round(seen * share)))
 
 
-def variants(dataset, settings: list[str]) -> dict[str, dict[str, float]]:
-    """T1 ("zsl") and H ("gzsl") of the inductive answer and of every variant with a pool."""
+def variants(dataset, settings: list[str], paper: bool) -> dict[str, dict[str, float]]:
+    """T1 ("zsl") and H ("gzsl") of the inductive answer, of every variant with a pool and of the paper's method."""
+    answers = {text or "defaults": read_settings(text) for text in settings}
+    if paper:
+        answers["paper"] = {"method": TransductiveDeepEmbedding, "random_state": 0}
     found = {"inductive": inductive(dataset)[1]}
-    for text in settings:
-        t1, h = (transductive(dataset, s, **read_settings(text))[1][n] for s, n in (("zsl", "T1"), ("gzsl", "H")))
-        found[text or "defaults"] = {"T1": t1, "H": h}
+    for name, parameters in answers.items():
+        t1, h = (transductive(dataset, s, **parameters)[1][n] for s, n in (("zsl", "T1"), ("gzsl", "H")))
+        found[name] = {"T1": t1, "H": h}
     for name, values in found.items():
         print(f"  {name:30s} T1 {values['T1']:5.2f}  H {values['H']:5.2f}", flush=True)
     return found
@@ -151,14 +157,16 @@ def main() -> None:
     parser.add_argument("--robust", action="store_true")
     parser.add_argument("--validation", type=int, default=0, metavar="FOLDS")
     parser.add_argument("--set", action="append", metavar="NAME=VALUE,…", dest="settings")
+    parser.add_argument("--unseen", type=float, metavar="SHARE", help="of the classes, in folds")
+    parser.add_argument("--paper", action="store_true", help="beside `--set`: the paper's method with a pool")
     options = parser.parse_args()
     for name in options.datasets:
         dataset = load_dataset(name)
         found = []
-        for part in folds(dataset, options.validation) if options.validation else [dataset]:
+        for part in folds(dataset, options.validation, options.unseen) if options.validation else [dataset]:
             print(part.name, flush=True)
             if options.settings:
-                found.append(variants(part, options.settings))
+                found.append(variants(part, options.settings, options.paper))
             else:
                 found.append(robustness(part) if options.robust else compare(part))
         if options.settings:

@@ -10,7 +10,13 @@ from firstsight.methods.parts.coordinate_search import Settings, beats
 from firstsight.methods.parts.description_kernel import fit_kernel, kernel
 from firstsight.methods.parts.moments import class_sums
 from firstsight.methods.parts.pool_mixture import Labelled, PoolProblem
-from firstsight.methods.parts.prototypes import PrototypeSearch, class_statistics, fit_prototypes
+from firstsight.methods.parts.prototypes import (
+    HANDICAPS,
+    OF_MODEL,
+    PrototypeSearch,
+    class_statistics,
+    fit_prototypes,
+)
 from firstsight.methods.parts.simulated_tasks import SimulatedTask, harmonic_curve, unseen_accuracy
 from firstsight.methods.parts.whitened_space import moments_of
 
@@ -39,7 +45,7 @@ class PoolTrial:
         More belief has to beat less beyond the noise between tasks; what is left then has to be better than no pool.
         """
         settings = [without, *with_pool]
-        by_task = [self._values(number, task, settings) for number, task in enumerate(self.search.tasks)]
+        by_task = [self._values(number, task, without, with_pool) for number, task in enumerate(self.search.tasks)]
         scores = np.array(by_task).T  # (settings, tasks)
         believed = 1
         for number in range(2, len(settings)):
@@ -51,21 +57,15 @@ class PoolTrial:
         ]
         return settings[taken], {"tasks": len(self.pools), "chosen": settings[taken], "tried": tried}
 
-    def _values(self, number: int, task: SimulatedTask, tried: list[Settings]) -> list[float]:
-        """H, or T1 if the pool holds unseen classes only, of each settings."""
-        values = []
-        last: Settings = {}
-        for settings in tried:
-            of_problem = {name: value for name, value in settings.items() if name != "cap"}
-            if of_problem != last:
-                problem, test = self._problem(number, task, settings)
-                last = of_problem
-            model, k = problem.model, task.seen
-            means, doubt = problem.labelled.K[k:, :k] @ model.weights, np.ones(len(task.classes) - k)
-            if settings["cap"]:
-                model, means, doubt, _ = problem.solve(settings)
+    def _values(self, number: int, task: SimulatedTask, without: Settings, with_pool: list[Settings]) -> list[float]:
+        """H, or T1 if the pool holds unseen classes only, of the answer without a pool and of those with one."""
+        t1, curve = self.search.apart_figures(number, {name: without[name] for name in OF_MODEL})
+        values = [float(np.interp(without["seen_handicap"], HANDICAPS, curve)) if self.seen_too else t1]
+        problem, test = self._problem(number, task, with_pool[0])  # they differ in their caps alone
+        for settings in with_pool:
+            model, means, doubt, _ = problem.solve(settings)
             scores = model.scores(model.space.places(test), means)
-            scores[:, k:] += (settings["seen_handicap"] * model.unit * doubt).astype(scores.dtype)
+            scores[:, task.seen :] += (settings["seen_handicap"] * model.unit * doubt).astype(scores.dtype)
             of_setting = (
                 harmonic_curve(scores, task, np.zeros(1))[0] if self.seen_too else unseen_accuracy(scores, task)
             )

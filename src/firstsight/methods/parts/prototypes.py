@@ -32,6 +32,7 @@ OPTIONS: dict[str, tuple[float, ...]] = {
     "noise": (0.7, 2.0, 5.0),
     "stretch": (0.8, 0.9, 1.0, 1.1, 1.25),
 }
+OF_MODEL = (*START, "refinement", "hidden")  # all that a model without a pool is fitted with, in this order
 HANDICAPS = np.linspace(0, 1.2, 121)  # in units of δ
 UNITS = 512  # of a hidden layer, if simulated tasks want one
 HANDICAP = 0.3  # where no simulated task can say
@@ -183,7 +184,7 @@ class PrototypeSearch:
 
     def apart_figures(self, number: int, settings: Settings) -> tuple[float, np.ndarray]:
         """T1 and H by handicap of a task in a rotation that its test rows have not taken part in."""
-        key = number, *settings.items()
+        key = number, *sorted(settings.items())
         if key not in self.figures:
             task, (K, across) = self.tasks[number], self.kernels[number]
             (train, test), y = self.apart(number, settings["power"]), task.y_train
