@@ -73,10 +73,7 @@ def test_without_a_method_a_pool_decides_and_a_preset_asks_for_the_deep_embeddin
             learning.METHOD,
             {"kernel-prototypes search=false", "gfzsl feature_scaling=unit", "eszsl", "deep-embedding preset=fast"},
         ),
-        (
-            learning.METHOD_FOR_POOL,
-            {"transductive-kernel-prototypes search=false", "transductive-deep-embedding preset=fast"},
-        ),
+        (learning.METHOD_FOR_POOL, {"transductive-kernel-prototypes", "transductive-deep-embedding preset=fast"}),
     ],
     ids=["no pool", "pool"],
 )

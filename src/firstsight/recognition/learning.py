@@ -31,9 +31,10 @@ from firstsight.terminal import logger
 Table = pd.DataFrame | str | Path
 
 # What is taken if no method is asked for: without pictures that lack a label, and with them. Decided on small tasks
-# drawn from the training classes of five data sets: benchmarks/few_pictures.py, results/few_pictures.csv.
+# drawn from the training classes of five data sets: benchmarks/few_pictures.py, results/few_pictures.csv. With a pool,
+# the search is left out: with few rows of a class it refuses pools that would have helped.
 METHOD: tuple[str, dict[str, Any]] = ("kernel-prototypes", {})
-METHOD_FOR_POOL: tuple[str, dict[str, Any]] = ("transductive-kernel-prototypes", {})
+METHOD_FOR_POOL: tuple[str, dict[str, Any]] = ("transductive-kernel-prototypes", {"search": False})
 FEW_ROWS = 1000  # up to here, held-out classes are asked about ten times, not three
 
 
