@@ -183,7 +183,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
             solved = problem(model).solve(self.settings_)
             if self.self_training and (self.settings_["refinement"] or self.settings_["hidden"]):
                 model = trained_again(model, rows, y, unlabelled, K, solved[3], self.settings_)
-                solved = problem(model).solve(self.settings_, solved[3])
+                solved = problem(model).solve(self.settings_)
             model, self.unseen_means_, self.doubt_ = solved[:3]
         self._keep(rotation, model)
 

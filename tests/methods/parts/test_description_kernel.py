@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstsight.methods.parts.description_kernel import SCALINGS, WIDTHS, fit_kernel, kernel
+from firstsight.methods.parts.description_kernel import BIAS, SCALINGS, WIDTHS, _arc_cosine, fit_kernel, kernel
 
 
 def one_by_one(S, A, B):
@@ -18,25 +18,35 @@ def one_by_one(S, A, B):
     def distance(a, b, power):
         return ((view(a, power) - view(b, power)) ** 2).sum()
 
+    def rectified(a, b, power):
+        """E[relu(w·a) relu(w·b)] over normal w, of descriptions with a constant behind them; 1 for the same one."""
+        a, b = np.append(view(a, power), BIAS), np.append(view(b, power), BIAS)
+        cosine = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+        return (np.sqrt(max(0, 1 - cosine**2)) + (np.pi - np.arccos(min(1, cosine))) * cosine) / np.pi
+
     pairs = [(i, j) for i in range(len(S)) for j in range(len(S)) if i != j]
     units = [np.mean([distance(S[i], S[j], p) for i, j in pairs]) for p in SCALINGS]
-    return np.array(
-        [
-            [
-                np.mean(
-                    [np.exp(-w * distance(a, b, p) / u) for p, u in zip(SCALINGS, units, strict=True) for w in WIDTHS]
-                )
-                for b in B
-            ]
-            for a in A
-        ]
-    )
+
+    def alike(a, b):
+        gaussians = [np.exp(-w * distance(a, b, p) / u) for p, u in zip(SCALINGS, units, strict=True) for w in WIDTHS]
+        return np.mean([np.mean(gaussians), np.mean([rectified(a, b, p) for p in SCALINGS])])
+
+    return np.array([[alike(a, b) for b in B] for a in A])
 
 
-def test_the_kernel_is_the_mean_of_gaussians_over_scalings_and_widths():
+def test_the_kernel_is_the_mean_over_scalings_half_gaussian_half_arc_cosine():
     rng = np.random.default_rng(0)
     S, A = rng.uniform(size=(6, 5)), rng.uniform(size=(3, 5))
-    np.testing.assert_allclose(kernel(fit_kernel(S), A, S), one_by_one(S, A, S), rtol=1e-8)
+    np.testing.assert_allclose(kernel(fit_kernel(S), A, S), one_by_one(S, A, S), rtol=1e-7)
+
+
+def test_the_arc_cosine_kernel_is_that_of_many_random_rectified_units():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 4))
+    w = rng.normal(size=(400_000, 5))
+    units = [np.maximum(w @ np.append(v, BIAS), 0) for v in (a, b)]
+    expected = units[0] @ units[1] / np.sqrt((units[0] @ units[0]) * (units[1] @ units[1]))
+    assert _arc_cosine(a[None], b[None])[0, 0] == pytest.approx(expected, abs=5e-3)
 
 
 @pytest.mark.parametrize("S", [np.ones((4, 3)), np.zeros((4, 3)), np.eye(4), np.eye(3)[[0, 0, 1, 2]]])

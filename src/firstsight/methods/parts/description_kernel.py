@@ -1,4 +1,4 @@
-"""How alike two classes are by their descriptions: a mean of Gaussian kernels over scalings and widths."""
+"""How alike two classes are by their descriptions: a mean of kernels over scalings, half Gaussian, half arc-cosine."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ import numpy as np
 SCALINGS = (None, 0.5, 1.0)
 # Of the Gaussians, in units of the mean squared distance between two seen classes. Averaging beat choosing.
 WIDTHS = (0.25, 0.5, 1.0)
+# The arc-cosine kernel is that of a layer of infinitely many rectified units (Cho and Saul, NIPS 2009), which sees an
+# attribute's effect go on where no seen class has been; a Gaussian falls back to the mean there. This is the constant
+# that every description has as one more attribute.
+BIAS = 0.5
 
 
 def fit_kernel(S: np.ndarray) -> dict[str, np.ndarray]:
@@ -32,9 +36,10 @@ def kernel(fitted: dict[str, np.ndarray], A: np.ndarray, B: np.ndarray) -> np.nd
         near = np.exp(-WIDTHS[0] / unit * _squared_distances(a, b))
         # Widths double: each Gaussian is the square of the one before, far cheaper than an exponential.
         for _ in WIDTHS:
-            total += near
+            total += near / len(WIDTHS)
             near = near * near
-    return total / (len(SCALINGS) * len(WIDTHS))
+        total += _arc_cosine(a, b)
+    return total / (2 * len(SCALINGS))
 
 
 def export_kernel(graph: Any, fitted: dict[str, np.ndarray], A: str) -> str:
@@ -47,8 +52,29 @@ def export_kernel(graph: Any, fitted: dict[str, np.ndarray], A: str) -> str:
             spread = graph.constant(fitted["spread"] ** power)
             mine = graph("Div", graph("Sub", A, graph.constant(fitted["centre"])), spread)
         near = graph.closeness(graph.unit(mine), graph.constant(view))  # (n, k)
-        total += [graph("Exp", graph("Mul", near, graph.constant(width / unit))) for width in WIDTHS]
+        gaussians = [graph("Exp", graph("Mul", near, graph.constant(width / unit))) for width in WIDTHS]
+        total += [graph("Mean", *gaussians), _export_arc_cosine(graph, graph.unit(mine), view)]
     return graph("Mean", *total)
+
+
+def _arc_cosine(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """(sin θ + (π − θ) cos θ)/π with θ the angle between two descriptions, the constant included: 1 if it is none."""
+    lengths = np.sqrt(np.outer(*((V**2).sum(axis=1) + BIAS**2 for V in (A, B))))
+    cosine = np.clip((A @ B.T + BIAS**2) / lengths, -1, 1)
+    angle = np.arccos(cosine)
+    return (np.sin(angle) + (np.pi - angle) * cosine) / np.pi
+
+
+def _export_arc_cosine(graph: Any, A: str, B: np.ndarray) -> str:
+    """The same in an ONNX graph."""
+    square = graph.constant(BIAS**2)
+    lengths = graph("Sqrt", graph("Add", graph.row_sums(graph("Mul", A, A)), square))  # (n, 1)
+    product = graph("Add", graph("MatMul", A, graph.constant(B.T)), square)
+    cosine = graph("Div", product, graph("Mul", lengths, graph.constant(np.sqrt((B**2).sum(axis=1) + BIAS**2))))
+    cosine = graph("Clip", cosine, graph.constant(-1.0), graph.constant(1.0))
+    angle = graph("Acos", cosine)
+    rest = graph("Mul", graph("Sub", graph.constant(np.pi), angle), cosine)
+    return graph("Div", graph("Add", graph("Sin", angle), rest), graph.constant(np.pi))
 
 
 def _views(fitted: dict[str, np.ndarray], A: np.ndarray) -> list[np.ndarray]:

@@ -1,84 +1,86 @@
-"""A hidden layer beside the linear map, learned from the same episodes."""
+"""A hidden layer beside the linear map: the paper's Algorithm 1 with the Gaussian process in the place of ψ."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from scipy.special import log_softmax
 
 from firstsight.methods.parts.adam import Adam
-from firstsight.methods.parts.episodes import DECAY, cross_entropy_slope, draw_episode
+from firstsight.methods.parts.class_mean_prior import leave_one_out_errors
 from firstsight.methods.parts.moments import BLOCK, class_sums, mean_square
-from firstsight.methods.parts.whitened_space import HiddenLayer, Space
+from firstsight.methods.parts.whitened_space import HiddenLayer
 
-# Chosen once, on validation folds of glyphs; whether there is a layer, simulated tasks say.
-PASSES, ROWS, TEMPERATURE, DROPPED = 30, 256, 20.0, 0.5
-RATE, RATE_OF_UNITS = 1e-3, 0.02  # entries of U are of size one
+# λ, the length that rows are brought to, the rate and the end are those of `DeepEmbedding`: once the mean cross-entropy
+# of a pass is below ENOUGH, classes are told apart. Whether there is a layer at all, simulated tasks say.
+SEPARATION, LENGTH, RATE, ENOUGH = 300.0, 32.0, 1e-3, 0.05
+PASSES, ROWS = 60, 256  # the most passes over the rows; rows of a step
 
 
-def with_hidden_layer(
-    space: Space,
-    rows: np.ndarray,
-    y: np.ndarray,
-    means: np.ndarray,
-    K: np.ndarray,
-    noise_of: np.ndarray,
-    nugget: float,
-    stretch: float,
-    units: int,
-) -> tuple[Space, np.ndarray]:
-    """The space with z ← zT + relu(xU + b)V of rotated rows x, and the class means (k, e) in it.
+def hidden_layer(
+    rows: np.ndarray, y: np.ndarray, among: np.ndarray, noise_of: np.ndarray, units: int
+) -> tuple[HiddenLayer, np.ndarray, np.ndarray]:
+    """Units relu(xU + b) of rotated rows x, cut to the span of their class means: the layer, its offset, the means.
 
-    V starts at zero and T at the identity: without a step, nothing is changed. A step takes 256 rows and an episode
-    as `episodic_map` does, and follows the same loss, at a higher temperature: there, more rows have a say. Class means
-    of units are taken once a pass, so that the means that an episode foretells are linear in T and V. The draws are
-    the same in every call.
+    With h_i the units of a row, and p_c the mean of h of a class as the Gaussian process foretells it from those of all
+    other classes, it minimises mean_i ‖h_i − p_{y_i}‖² + λ · mean_i CE(h_i C + c, y_i) by Adam: classes come to lie
+    apart, and where their descriptions say. p is found anew before each pass. The draws are the same in every call.
     """
-    rng, (k, e) = np.random.default_rng(0), means.shape
-    Z, size = space(rows), np.float32(np.sqrt(mean_square(rows)))
-    scale = np.float32(np.sqrt(e / units))  # a row of units is about as long as its z
-    U = rng.standard_normal((rows.shape[1], units), dtype=np.float32)
-    b = rng.standard_normal(units, dtype=np.float32) / 2
-    M = np.vstack([np.eye(e), np.zeros((units, e))]).astype(np.float32)  # T over V
-    one, batches = np.eye(e, dtype=np.float32), -(-len(rows) // ROWS)
-    adam, steps = Adam(M, U, b), PASSES * batches if k >= 4 else 0
-    for step in range(steps):
-        if step % batches == 0:
-            both = np.hstack([means, scale * _means_of_units(rows, y, k, U / size, b)])
-            parts = np.array_split(rng.permutation(len(rows)), batches)
-        part, (place, drawn, P) = parts[step % batches], draw_episode(rng, both, K, noise_of, nugget, stretch)
-        kept = (rng.random((len(part), units), dtype=np.float32) >= DROPPED) * (scale / np.float32(1 - DROPPED))
-        slopes = layer_slopes(Z[part], rows[part] / size, place[y[part]], P, (M, U, b), kept, drawn)
-        slopes[0][:e] += 2 * DECAY * (M[:e] - one)
-        left = 1 - step / steps
-        adam.step(slopes, (RATE * left, RATE_OF_UNITS * left, RATE_OF_UNITS * left))
-    layer = HiddenLayer(U / size, b, M[e:] * scale)
-    moved = means @ M[:e] + _means_of_units(rows, y, k, layer.inward, b) @ layer.outward
-    return replace(space.turned(M[:e]), hidden=layer), moved
+    rng, (n, d), k = np.random.default_rng(0), rows.shape, len(noise_of)
+    factor = np.float32(LENGTH / np.sqrt(mean_square(rows)))
+    U, C = _drawn(rng, d, units) / np.float32(d**0.5), _drawn(rng, units, k) / np.float32(units**0.5)
+    b, c = _drawn(rng, units), np.zeros(k, dtype=np.float32)
+    adam = Adam(U, b, C, c)
+    for _ in range(PASSES):
+        means = _means_of_units(HiddenLayer(factor * U, b, C), rows, y, k)
+        P = means - leave_one_out_errors(among, noise_of, means - means.mean(axis=0))
+        P, total = P.astype(np.float32), 0.0
+        for part in np.array_split(rng.permutation(n), -(-n // ROWS)):
+            slopes, entropy = layer_slopes(factor * rows[part], y[part], P, (U, b, C, c))
+            adam.step(slopes, [RATE] * len(slopes))
+            total += entropy * len(part)
+        if total < ENOUGH * n:
+            break
+    return _cut_to_span(factor * U, b, rows, y, k)
 
 
-def layer_slopes(Z, X, target, P, weights, kept, drawn: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The derivatives by (T over V), U and b of both cross-entropies of rows; scores are −‖z − p‖²/2τ.
+def layer_slopes(X, target, P, weights) -> tuple[list[np.ndarray], float]:
+    """The derivatives by U, b, C and c of the objective of rows X, given P (k, units); their mean cross-entropy."""
+    (U, b, C, c), own, n = weights, np.arange(len(target)), len(target)
+    hidden = np.maximum(X @ U + b, 0)
+    logs = log_softmax(hidden @ C + c, axis=1)
+    error = np.exp(logs)
+    error[own, target] -= 1
+    error *= np.float32(SEPARATION / n)
+    by_unit = (error @ C.T + np.float32(2 / n) * (hidden - P[target])) * (hidden > 0)
+    slopes = [X.T @ by_unit, by_unit.sum(axis=0), hidden.T @ error, error.sum(axis=0)]
+    return slopes, -float(logs[own, target].mean())
 
-    P (k, e + units) are the class means of z and of units before T and V; units are multiplied by `kept`.
+
+def _drawn(rng: np.random.Generator, *size: int) -> np.ndarray:
+    """Numbers from −1 to 1."""
+    return rng.uniform(-1, 1, size).astype(np.float32)
+
+
+def _cut_to_span(U: np.ndarray, b: np.ndarray, rows: np.ndarray, y: np.ndarray, k: int):
+    """The layer, its offset and the class means, cut to the span of these and scaled to a spread of one within classes.
+
+    Means that are predicted lie in that span: across it none differs from another.
     """
-    (M, U, b), e, tau = weights, Z.shape[1], np.float32(TEMPERATURE)
-    hidden = _units(X, U, b)
-    F, on = np.hstack([Z, hidden * kept]), (hidden > 0) * kept
-    places, centres = F @ M, P @ M
-    scores = (places @ centres.T - (centres**2).sum(axis=1) / 2) / tau
-    error = cross_entropy_slope(scores, target, drawn) / tau
-    by_place = error @ centres
-    by_centre = error.T @ places - error.sum(axis=0)[:, None] * centres
-    by_unit = (by_place @ M[e:].T) * on
-    return F.T @ by_place + P.T @ by_centre, X.T @ by_unit, by_unit.sum(axis=0)
+    layer = HiddenLayer(U, b, np.eye(len(b), dtype=np.float32))
+    means = _means_of_units(layer, rows, y, k)
+    basis, size, _ = np.linalg.svd((means - means.mean(axis=0)).T, full_matrices=False)
+    basis = basis[:, : max(1, int((size[: k - 1] > 1e-6 * size[0]).sum()))]
+    squares = sum(float(np.square((layer.units(rows[at]) - means[y[at]]) @ basis).sum()) for at in _blocks(len(rows)))
+    outward = basis / np.sqrt(max(squares / max(len(rows) - k, 1) / basis.shape[1], 1e-12))
+    offset = means.mean(axis=0) @ outward
+    return HiddenLayer(U, b, outward.astype(np.float32)), offset, means @ outward - offset
 
 
-def _units(X: np.ndarray, U: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.maximum(X @ U + b, 0)
-
-
-def _means_of_units(rows: np.ndarray, y: np.ndarray, k: int, U: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _means_of_units(layer: HiddenLayer, rows: np.ndarray, y: np.ndarray, k: int) -> np.ndarray:
     """(k, units), block by block."""
-    blocks = (slice(start, start + BLOCK) for start in range(0, len(rows), BLOCK))
-    return sum(class_sums(_units(rows[at], U, b), y[at], k) for at in blocks) / np.bincount(y, minlength=k)[:, None]
+    sums = sum(class_sums(layer.units(rows[at]), y[at], k) for at in _blocks(len(rows)))
+    return sums / np.bincount(y, minlength=k)[:, None]
+
+
+def _blocks(n: int) -> list[slice]:
+    return [slice(start, start + BLOCK) for start in range(0, n, BLOCK)]

@@ -47,19 +47,17 @@ class PoolProblem:
     seen_too: bool  # whether the pool may hold rows of labelled classes
     handicap: float  # of these, in units of δ, against a class whose mean is predicted
 
-    def solve(
-        self, settings: Settings, R: np.ndarray | None = None
-    ) -> tuple[Prototypes, np.ndarray, np.ndarray, np.ndarray]:
+    def solve(self, settings: Settings) -> tuple[Prototypes, np.ndarray, np.ndarray, np.ndarray]:
         """The corrected prototypes, the unseen classes' means (j, e), how doubtful (j,) these still are, and R (m, j).
 
         EM finds the nearest of many solutions, and with few classes it matters much which. So it begins as unsure as
-        predicted means are on average, and cools down; or it begins with given shares R. Each round's steps are taken
-        in a space widened by the directions in which unseen classes' means have left it.
+        predicted means are on average, and cools down. Each round's steps are taken in a space widened by the
+        directions in which unseen classes' means have left it.
         """
         rounds, temperature, space = int(settings["rounds"]), settings["temperature"], self.model.space
         # The variance of a predicted mean in each direction of the span of the labelled classes' means.
-        heat = 2 * self.model.unit / max(len(self.labelled.counts) - 1, 1) if R is None else 0.0
-        R = self._inductive_shares(temperature + heat) if R is None else R
+        heat = 2 * self.model.unit / max(len(self.labelled.counts) - 1, 1)
+        R = self._inductive_shares(temperature + heat)
         for number in range(rounds + 1):
             if number:
                 space = widened(self.model.space, self.labelled, self.pool, R)

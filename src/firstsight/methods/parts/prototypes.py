@@ -12,7 +12,7 @@ from firstsight.methods.parts.class_mean_prior import leave_one_out_errors, mean
 from firstsight.methods.parts.coordinate_search import Settings, beats, coordinate_search
 from firstsight.methods.parts.description_kernel import fit_kernel, kernel
 from firstsight.methods.parts.episodes import episodic_map
-from firstsight.methods.parts.hidden_layer import with_hidden_layer
+from firstsight.methods.parts.hidden_layer import hidden_layer
 from firstsight.methods.parts.powered_rows import Rotation, as_learned_from, leading_directions
 from firstsight.methods.parts.simulated_tasks import SimulatedTask, harmonic_curve, simulate_tasks, unseen_accuracy
 from firstsight.methods.parts.whitened_space import Moments, Space, moments_of, span_of_means, whitened_sums
@@ -86,15 +86,15 @@ def fit_prototypes(statistics: ClassStatistics, K: np.ndarray, settings: Setting
     """
     space, means, noise_of = statistics.space, statistics.means, settings["noise"] / statistics.counts
     nugget, steps, units = settings["nugget"], int(settings["refinement"]), int(settings["hidden"])
-    episodes, among = (means, K, noise_of, nugget, settings["stretch"]), K + nugget * np.eye(len(K))
+    among = K + nugget * np.eye(len(K))
     if steps:
-        T = episodic_map(space(rows[:]), y, *episodes, steps)
+        T = episodic_map(space(rows[:]), y, means, K, noise_of, nugget, settings["stretch"], steps)
         space, means = space.turned(T), means @ T
-    unit = _unit(among, noise_of, means)
     if units:
-        other, more = with_hidden_layer(statistics.space, rows[:], y, *episodes, units)
-        shares = np.sqrt(0.5), np.sqrt(0.5 * unit / max(_unit(among, noise_of, more), 1e-12))
-        space, means = space.beside(other, *shares), np.hstack([shares[0] * means, shares[1] * more])
+        layer, offset, more = hidden_layer(rows[:], y, among, noise_of, units)
+        ratio = _unit(among, noise_of, means) / max(_unit(among, noise_of, more), 1e-12)
+        shares = np.sqrt(0.5), np.sqrt(0.5 * ratio)
+        space, means = space.beside(layer, offset, *shares), np.hstack([shares[0] * means, shares[1] * more])
     return prototypes_of(space, means, K, noise_of, settings)
 
 
@@ -141,23 +141,23 @@ class PrototypeSearch:
         Settings are compared without the episodic map: it costs more than all else and hardly changes their order.
         """
         chosen, tried = coordinate_search(start, options, self.value)
-        gains = self.layer_gains(chosen, units) if units else np.zeros(0)
+        # A power bends rows so that a linear map can use them; a layer bends them itself, and does better without.
+        layered = {**chosen, "hidden": units, **({"power": 1.0} if "power" in options else {})}
+        gains = self.layer_gains(layered, chosen) if units else np.zeros(0)
         if len(gains) == len(self.tasks) and beats(gains, np.zeros(len(gains))):
-            chosen["hidden"] = units
+            chosen = layered
         chosen = {**chosen, "seen_handicap": self.handicap(chosen)}
         told = {"tasks": len(self.tasks), "chosen": chosen, "tried": tried, "gains_of_layer": gains.round(5).tolist()}
         return chosen, told
 
-    def layer_gains(self, settings: Settings, units: int) -> np.ndarray:
+    def layer_gains(self, with_layer: Settings, without: Settings) -> np.ndarray:
         """What a hidden layer gains on one task after the other, to the first at which it has lost on their mean.
 
         It takes seconds to learn, and gains or costs several points: where it is of no use, one task mostly says so.
         """
-        with_layer, without, gains = {**settings, "hidden": units}, {**settings, "hidden": 0}, []
-        for number in range(len(self.tasks)):
-            gains.append(self._gain(number, with_layer, without))
-            if np.mean(gains) <= 0:
-                break
+        gains: list[float] = []
+        while len(gains) < len(self.tasks) and (not gains or np.mean(gains) > 0):
+            gains.append(self._gain(len(gains), with_layer, without))
         return np.array(gains)
 
     def _gain(self, number: int, one: Settings, other: Settings) -> float:

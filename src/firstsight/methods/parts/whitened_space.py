@@ -91,15 +91,14 @@ class Space:
         """The space with every z replaced by zT, before there is a hidden layer."""
         return Space(self.whitening, self.directions @ T, self.offset @ T)
 
-    def beside(self, other: Space, share: float, others: float) -> Space:
-        """Both z in a row, each times its share; whitened alike, and only the other may have a hidden layer."""
-        a, b = np.float32(share), np.float32(others)
-        hidden = other.hidden
-        if hidden is not None:
-            nothing = np.zeros((len(hidden.bias), len(self.offset)), dtype=np.float32)
-            hidden = replace(hidden, outward=np.hstack([nothing, b * hidden.outward]))
-        directions = np.hstack([a * self.directions, b * other.directions])
-        return Space(self.whitening, directions, np.concatenate([a * self.offset, b * other.offset]), hidden)
+    def beside(self, layer: HiddenLayer, offset: np.ndarray, share: float, others: float) -> Space:
+        """This z and, behind it, what leads from a hidden layer, less its offset; each times its share."""
+        a, b, (h, more) = np.float32(share), np.float32(others), layer.outward.shape
+        q, e = self.directions.shape
+        hidden = replace(layer, outward=np.hstack([np.zeros((h, e), dtype=np.float32), b * layer.outward]))
+        directions = np.hstack([a * self.directions, np.zeros((q, more), dtype=np.float32)])
+        offset = np.concatenate([a * self.offset, b * offset]).astype(np.float32)
+        return Space(self.whitening, directions, offset, hidden)
 
     def widened(self, more: np.ndarray, centre: np.ndarray) -> Space:
         """The space with more directions (q, w), about a whitened centre (q,); no hidden unit leads there."""
