@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import firstsight
+from firstsight.errors import UnreadableFile
 from firstsight.evaluation.metrics import mean_class_accuracy
 from firstsight.methods import KernelPrototypes
 from firstsight.methods.parts.description_kernel import fit_kernel, kernel
@@ -132,6 +134,14 @@ def test_a_hidden_layer_adds_what_the_docstring_says(task):
     e = one.directions_.shape[1]
     assert two.embed(task.X).shape[1] == e + 8
     np.testing.assert_allclose(np.sqrt(2) * two.embed(task.X)[:, :e], one.embed(task.X), atol=1e-4)
+
+
+def test_a_model_saved_before_the_kernel_changed_is_refused(task, tmp_path):
+    model = KernelPrototypes(**FIXED).fit(task.X, task.y, task.table)
+    del model.kernel_["bias"]
+    firstsight.save(model, tmp_path / "model")
+    with pytest.raises(UnreadableFile, match="fit the model again"):
+        firstsight.load(tmp_path / "model").predict(task.X[:2])
 
 
 def test_the_search_says_whether_there_is_a_hidden_layer(task, monkeypatch):

@@ -41,15 +41,17 @@ class KernelPrototypes(ZeroShotClassifier):
 
     Rows: x ← sign(x)|x|^p, unit length, centred, turned to their leading directions; then, with W the covariance
     within classes and LLᵀ = (1 − s)W + s(tr W/q)I, unit length of L⁻¹x, and the span of the class means, z. Means, with
-    z̄_c that of the n_c rows of class c and K a mean of Gaussian kernels over descriptions::
+    z̄_c that of the n_c rows of class c and K a mean of Gaussian and arc-cosine kernels over descriptions::
 
         M = α K(·, S) (K(S, S) + ν I + diag(σ²/n))⁻¹ z̄        (seen classes: K + ν I in place of α K)
 
     is the posterior mean, solved by Cholesky. An optional linear map T, z ← zT, lowers the cross-entropy of rows in
     episodes whose unseen classes are drawn from the seen. Where one linear map cannot tell classes apart, and simulated
-    tasks say so, a second one has a hidden layer, z' = zT' + relu(xU + b)V of the rotated row x, and both lie side by
-    side, (z/√δ, z'/√δ') √(δ/2): their scores add up. δ is the mean squared leave-one-class-out error of M, over
-    two: how much farther a row lies from a predicted mean than from a known one.
+    tasks say so, the rotated row also passes a hidden layer, h = relu(xU + b): the paper's Algorithm 1 with the
+    Gaussian process in place of its semantic network. With p_c the mean of h that the other classes foretell for c,
+    Adam lowers mean ‖h − p_y‖² + λ · the cross-entropy of a linear classifier on h. Cut to the span of its class means,
+    h is z', and both lie side by side, (z/√δ, z'/√δ') √(δ/2): their scores add up. δ is the mean squared
+    leave-one-class-out error of M, over two: how much farther a row lies from a predicted mean than from a known one.
 
     Score: −‖z − M_c‖²/2, for a seen class − γδ.
 
@@ -62,7 +64,8 @@ class KernelPrototypes(ZeroShotClassifier):
     refinement : int
         Steps of the episodic map; 0: none.
     hidden : int or None
-        Units of the hidden layer; 0: none. None: 512 if they gain on simulated tasks, and none without the map.
+        Units of the hidden layer; 0: none. None: 512 if they gain on simulated tasks, with a power of 1 if that is
+        open; none without the map.
     seen_handicap : float or None
         γ. It tells seen from unseen classes and nothing else: among unseen classes it changes nothing. 0: none.
     components : int
@@ -82,7 +85,7 @@ class KernelPrototypes(ZeroShotClassifier):
         "tasks", how many were simulated; "tried", settings with their score on each; "chosen";
         "gains_of_layer", what a hidden layer gained on one task after the other, as far as it was tried.
     kernel_ : dict
-        Centre (a,), spread (a,), units and descriptions (k, a) of the seen classes.
+        Centre (a,), spread (a,), units and descriptions (k, a) of the seen classes; the arc-cosine kernel's constant.
     centre_, whitening_, directions_, offset_ : array (d,), array (d, q), array (q, e), array (e,)
         z = unit((x − centre) whitening) directions − offset.
     hidden_ : dict
@@ -102,7 +105,8 @@ class KernelPrototypes(ZeroShotClassifier):
     References
     ----------
     Of this package, 2026; the prior over means is that of Rasmussen and Williams, Gaussian Processes for Machine
-    Learning, MIT Press 2006, and the constant that of Chao et al., ECCV 2016.
+    Learning, MIT Press 2006, the arc-cosine kernel that of Cho and Saul, NIPS 2009, the objective of the hidden layer
+    that of Zhang et al. (see `DeepEmbedding`), and the constant that of Chao et al., ECCV 2016.
     https://gaussianprocess.org/gpml/
 
     Examples

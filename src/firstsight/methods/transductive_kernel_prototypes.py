@@ -41,7 +41,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     every few steps the space is widened by the directions in which means of unseen classes have left the span of the
     seen ones. EM finds the nearest of many solutions, so it begins with τ raised by the variance of a predicted mean,
     and cools down to τ. Then the maps are learned anew, with pool rows of which a class has more than half as rows of
-    that class, and EM goes on in their space.
+    that class, and EM begins anew in their space.
 
     Score: −‖z − M_c‖²/2, for a seen class − γδ, for an unseen one of the pool − γδ (1 − v_c); with
     a pool of unseen classes only, v is the same for all.

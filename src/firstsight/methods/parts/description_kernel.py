@@ -17,7 +17,10 @@ BIAS = 0.5
 
 
 def fit_kernel(S: np.ndarray) -> dict[str, np.ndarray]:
-    """Centre, spread and units of the seen classes' descriptions S (k, a), all that `kernel` needs of them."""
+    """Centre, spread and units of the seen classes' descriptions S (k, a), and the constant: all that `kernel` needs.
+
+    A model that was saved when there were only Gaussians has no constant, and is refused instead of answering wrongly.
+    """
     S = S.astype(np.float64)
     spread = S.std(axis=0)
     # A tenth of the mean keeps an attribute that hardly varies from being blown up.
@@ -26,6 +29,7 @@ def fit_kernel(S: np.ndarray) -> dict[str, np.ndarray]:
     units = [_squared_distances(v, v).sum() / pairs for v in _views(fitted, S)]
     # Descriptions that are all the same have no distance to measure by: every two classes are then as near as can be.
     fitted["units"] = np.array([unit if unit > 1e-12 else 1.0 for unit in units])
+    fitted["bias"] = np.array([BIAS])
     return fitted
 
 
@@ -38,7 +42,7 @@ def kernel(fitted: dict[str, np.ndarray], A: np.ndarray, B: np.ndarray) -> np.nd
         for _ in WIDTHS:
             total += near / len(WIDTHS)
             near = near * near
-        total += _arc_cosine(a, b)
+        total += _arc_cosine(a, b, fitted["bias"][0])
     return total / (2 * len(SCALINGS))
 
 
@@ -53,24 +57,24 @@ def export_kernel(graph: Any, fitted: dict[str, np.ndarray], A: str) -> str:
             mine = graph("Div", graph("Sub", A, graph.constant(fitted["centre"])), spread)
         near = graph.closeness(graph.unit(mine), graph.constant(view))  # (n, k)
         gaussians = [graph("Exp", graph("Mul", near, graph.constant(width / unit))) for width in WIDTHS]
-        total += [graph("Mean", *gaussians), _export_arc_cosine(graph, graph.unit(mine), view)]
+        total += [graph("Mean", *gaussians), _export_arc_cosine(graph, graph.unit(mine), view, fitted["bias"][0])]
     return graph("Mean", *total)
 
 
-def _arc_cosine(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+def _arc_cosine(A: np.ndarray, B: np.ndarray, bias: float) -> np.ndarray:
     """(sin θ + (π − θ) cos θ)/π with θ the angle between two descriptions, the constant included: 1 if it is none."""
-    lengths = np.sqrt(np.outer(*((V**2).sum(axis=1) + BIAS**2 for V in (A, B))))
-    cosine = np.clip((A @ B.T + BIAS**2) / lengths, -1, 1)
+    lengths = np.sqrt(np.outer(*((V**2).sum(axis=1) + bias**2 for V in (A, B))))
+    cosine = np.clip((A @ B.T + bias**2) / lengths, -1, 1)
     angle = np.arccos(cosine)
     return (np.sin(angle) + (np.pi - angle) * cosine) / np.pi
 
 
-def _export_arc_cosine(graph: Any, A: str, B: np.ndarray) -> str:
+def _export_arc_cosine(graph: Any, A: str, B: np.ndarray, bias: float) -> str:
     """The same in an ONNX graph."""
-    square = graph.constant(BIAS**2)
+    square = graph.constant(bias**2)
     lengths = graph("Sqrt", graph("Add", graph.row_sums(graph("Mul", A, A)), square))  # (n, 1)
     product = graph("Add", graph("MatMul", A, graph.constant(B.T)), square)
-    cosine = graph("Div", product, graph("Mul", lengths, graph.constant(np.sqrt((B**2).sum(axis=1) + BIAS**2))))
+    cosine = graph("Div", product, graph("Mul", lengths, graph.constant(np.sqrt((B**2).sum(axis=1) + bias**2))))
     cosine = graph("Clip", cosine, graph.constant(-1.0), graph.constant(1.0))
     angle = graph("Acos", cosine)
     rest = graph("Mul", graph("Sub", graph.constant(np.pi), angle), cosine)
