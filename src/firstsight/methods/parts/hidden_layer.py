@@ -66,11 +66,12 @@ def _cut_to_span(U: np.ndarray, b: np.ndarray, rows: np.ndarray, y: np.ndarray, 
 
     Means that are predicted lie in that span: across it none differs from another.
     """
-    layer = HiddenLayer(U, b, np.eye(len(b), dtype=np.float32))
+    layer = HiddenLayer(U, b, np.empty((len(b), 0), dtype=np.float32))  # what leads from the units is found here
     means = _means_of_units(layer, rows, y, k)
     basis, size, _ = np.linalg.svd((means - means.mean(axis=0)).T, full_matrices=False)
     basis = basis[:, : max(1, int((size[: k - 1] > 1e-6 * size[0]).sum()))]
-    squares = sum(float(np.square((layer.units(rows[at]) - means[y[at]]) @ basis).sum()) for at in _blocks(len(rows)))
+    narrow, places = basis.astype(np.float32), (means @ basis).astype(np.float32)
+    squares = sum(float(np.square(layer.units(rows[at]) @ narrow - places[y[at]]).sum()) for at in _blocks(len(rows)))
     outward = basis / np.sqrt(max(squares / max(len(rows) - k, 1) / basis.shape[1], 1e-12))
     offset = means.mean(axis=0) @ outward
     return HiddenLayer(U, b, outward.astype(np.float32)), offset, means @ outward - offset
