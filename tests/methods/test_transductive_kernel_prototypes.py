@@ -50,7 +50,7 @@ def test_the_pool_is_tried_even_if_all_else_is_given(task):
 def test_a_pool_that_did_not_help_in_the_trial_leaves_the_inductive_answer(task, setting, monkeypatch):
     """Foretold means that are right already, and EM that throws them away: the trial has to say no."""
 
-    def scattered(problem, settings):
+    def scattered(problem, settings, start=None):
         model, j = problem.model, len(problem.labelled.K) - len(problem.labelled.counts)
         return model, np.full((j, model.means.shape[1]), 1e3), np.zeros(j), np.zeros((len(problem.pool), j))
 

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval
 from firstsight.methods.base import Setting
 from firstsight.methods.kernel_prototypes import KernelPrototypes
 from firstsight.methods.parts.class_mean_prior import same_rows
-from firstsight.methods.parts.description_kernel import fit_kernel, kernel
+from firstsight.methods.parts.description_kernel import fit_kernel, kernel, kernels_of_halves
 from firstsight.methods.parts.moments import class_sums
 from firstsight.methods.parts.pool_mixture import Labelled, PoolProblem
 from firstsight.methods.parts.pool_trial import CAPS, CREDIT, POOL_USUAL, PoolTrial
@@ -59,6 +59,9 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         How many times the space is widened.
     pool_nugget : float
         ν, once there is a pool.
+    halvings : int
+        How many times the attributes are cut in two at random; EM by each half has a vote on where EM begins. 0: it
+        begins where descriptions predict the means.
     self_training : bool
         Whether the maps are learned again, from labelled rows and from pool rows that EM has named.
     shrinkage, noise, seen_handicap : float or None
@@ -112,6 +115,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         "temperature": [Interval(Real, 0, None, closed="neither")],
         "rounds": [Interval(Integral, 0, None, closed="left")],
         "pool_nugget": [Interval(Real, 0, None, closed="neither")],
+        "halvings": [Interval(Integral, 0, None, closed="left")],
         "self_training": ["boolean"],
     }
 
@@ -123,6 +127,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         temperature: float = 3.0,
         rounds: int = 5,
         pool_nugget: float = 0.05,
+        halvings: int = 8,
         self_training: bool = True,
         shrinkage: float | None = None,
         noise: float | None = None,
@@ -156,6 +161,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         self.temperature = temperature
         self.rounds = rounds
         self.pool_nugget = pool_nugget
+        self.halvings = halvings
         self.self_training = self_training
 
     def _fit(self, X, y, S, pool, U):  # type: ignore[override]
@@ -174,16 +180,16 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         if believed:
             unlabelled, seen_too = rotation(pool), self.setting == "gzsl"
 
-            def problem(model: Prototypes) -> PoolProblem:
+            def solve(model: Prototypes):
                 labelled = Labelled(class_sums(model.space.read(rows), y, k), statistics.counts, K)
-                return PoolProblem(
-                    model, labelled, model.space.read(unlabelled), seen_too, self.settings_["seen_handicap"]
-                )
+                pool = model.space.read(unlabelled)
+                problem = PoolProblem(model, labelled, pool, seen_too, self.settings_["seen_handicap"])
+                halves = kernels_of_halves(everyone, k, self.halvings)
+                return problem.solve(self.settings_, problem.shares_by(halves, self.settings_))
 
-            solved = problem(model).solve(self.settings_)
+            solved = solve(model)
             if self.self_training and (self.settings_["refinement"] or self.settings_["hidden"]):
-                model = trained_again(model, rows, y, unlabelled, K, solved[3], self.settings_)
-                solved = problem(model).solve(self.settings_)
+                solved = solve(trained_again(model, rows, y, unlabelled, K, solved[3], self.settings_))
             model, self.unseen_means_, self.doubt_ = solved[:3]
         self._keep(rotation, model)
 

@@ -3,7 +3,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstsight.methods.parts.description_kernel import BIAS, SCALINGS, WIDTHS, _arc_cosine, fit_kernel, kernel
+from firstsight.methods.parts.description_kernel import (
+    BIAS,
+    SCALINGS,
+    WIDTHS,
+    _arc_cosine,
+    fit_kernel,
+    kernel,
+    kernels_of_halves,
+)
 
 
 def one_by_one(S, A, B):
@@ -54,3 +62,18 @@ def test_descriptions_that_say_little_give_a_finite_kernel(S):
     K = kernel(fit_kernel(S), S, S)
     assert np.isfinite(K).all()
     np.testing.assert_allclose(np.diag(K), 1)
+
+
+def test_halves_share_no_attribute_and_leave_none_out():
+    A = np.random.default_rng(0).uniform(size=(7, 2))
+    by_one, by_other = (kernel(fit_kernel(A[:5, [i]]), A[:, [i]], A[:, [i]]) for i in (0, 1))
+    for first, second in zip(*[kernels_of_halves(A, 5, 3)] * 2, strict=True):
+        order = (by_one, by_other) if np.array_equal(first, by_one) else (by_other, by_one)
+        np.testing.assert_array_equal(first, order[0])
+        np.testing.assert_array_equal(second, order[1])
+
+
+@pytest.mark.parametrize(("attributes", "pairs", "expected"), [(5, 3, 6), (5, 0, 0), (1, 3, 0)])
+def test_as_many_kernels_as_there_are_halves(attributes, pairs, expected):
+    A = np.random.default_rng(0).uniform(size=(7, attributes))
+    assert len(list(kernels_of_halves(A, 5, pairs))) == expected

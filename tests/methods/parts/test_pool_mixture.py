@@ -12,7 +12,7 @@ from firstsight.methods.parts.pool_mixture import (
     responsibilities,
     widened,
 )
-from firstsight.methods.parts.prototypes import Prototypes, closeness
+from firstsight.methods.parts.prototypes import Prototypes, closeness, labelled_prototypes
 from firstsight.methods.parts.whitened_space import Space
 
 SEEN, UNSEEN, Q = 6, 4, 12
@@ -106,6 +106,36 @@ def test_the_pool_corrects_means_and_one_row_does_no_harm(case, seen_too, rows):
     after = closeness(pool @ fitted.space.directions - fitted.space.offset, unseen)
     right_before, right_after = ((scores.argmax(axis=1) == truth).mean() for scores in (before, after))
     assert right_after >= right_before - (0.05 if rows == 1 else 0)
+
+
+def problem_by(K, case, **changes):
+    """The problem as it is set from the labelled rows' sums alone, by a kernel of all classes."""
+    labelled, pool, _, space = case
+    labelled = Labelled(labelled.sums, labelled.counts, K)
+    settings = {**SETTINGS, "nugget": 0.1, "stretch": 1.0, "cap": 30.0, **changes}
+    model = labelled_prototypes(space, labelled.sums, labelled.counts, K[:SEEN, :SEEN], settings)
+    return PoolProblem(model, labelled, pool, False, 0.3), settings
+
+
+def test_kernels_have_equal_votes_on_the_shares_of_a_pool(case):
+    K = case[0].K
+    problem, settings = problem_by(K, case)
+    each = [problem_by(other, case)[0].solve(settings)[3] for other in (K**2, K**0.5)]
+    np.testing.assert_allclose(problem.shares_by([K**2, K**0.5], settings), np.mean(each, axis=0), atol=1e-6)
+    assert not np.allclose(*each, atol=1e-3)
+    assert problem.shares_by([], settings) is None
+
+
+def test_em_goes_on_from_the_shares_that_it_is_given(case):
+    """Names that go round in a circle are a solution of their own: only another beginning leads out of it."""
+    truth = case[2]
+    problem, settings = problem_by(case[0].K, case, cap=1e6, temperature=1.0)
+    right, round_in_a_circle = (
+        problem.solve(settings, np.eye(UNSEEN, dtype=np.float32)[names[truth]])[3].argmax(axis=1)
+        for names in (np.arange(UNSEEN), np.roll(np.arange(UNSEEN), 1))
+    )
+    assert (right == truth).mean() > 0.9
+    assert (round_in_a_circle == truth).mean() < 0.5
 
 
 def test_doubt_is_the_variance_of_a_mean_against_that_of_a_predicted_one(case):

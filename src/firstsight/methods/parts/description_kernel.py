@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,19 @@ def kernel(fitted: dict[str, np.ndarray], A: np.ndarray, B: np.ndarray) -> np.nd
             near = near * near
         total += _arc_cosine(a, b, fitted["bias"][0])
     return total / (2 * len(SCALINGS))
+
+
+def kernels_of_halves(descriptions: np.ndarray, seen: int, pairs: int) -> Iterator[np.ndarray]:
+    """K among all classes by one half of the attributes and by the other, for each of `pairs` random cuts in two.
+
+    Units come from the seen classes, whose descriptions are the first ones. One attribute cannot be cut.
+    """
+    rng, a = np.random.default_rng(0), descriptions.shape[1]
+    for _ in range(pairs if a > 1 else 0):
+        order = rng.permutation(a)
+        for half in (order[: a // 2], order[a // 2 :]):
+            part = descriptions[:, np.sort(half)]
+            yield kernel(fit_kernel(part[:seen]), part, part)
 
 
 def export_kernel(graph: Any, fitted: dict[str, np.ndarray], A: str) -> str:

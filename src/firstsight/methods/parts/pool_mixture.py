@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import orth
@@ -16,7 +17,7 @@ from firstsight.methods.parts.class_mean_prior import (
     mean_weights,
 )
 from firstsight.methods.parts.coordinate_search import Settings
-from firstsight.methods.parts.prototypes import Prototypes, closeness
+from firstsight.methods.parts.prototypes import Prototypes, closeness, labelled_prototypes
 from firstsight.methods.parts.whitened_space import Space
 
 STEPS = 3  # of EM in each space
@@ -47,19 +48,21 @@ class PoolProblem:
     seen_too: bool  # whether the pool may hold rows of labelled classes
     handicap: float  # of these, in units of δ, against a class whose mean is predicted
 
-    def solve(self, settings: Settings) -> tuple[Prototypes, np.ndarray, np.ndarray, np.ndarray]:
+    def solve(
+        self, settings: Settings, start: np.ndarray | None = None
+    ) -> tuple[Prototypes, np.ndarray, np.ndarray, np.ndarray]:
         """The corrected prototypes, the unseen classes' means (j, e), how doubtful (j,) these still are, and R (m, j).
 
         EM finds the nearest of many solutions, and with few classes it matters much which. So it begins as unsure as
-        predicted means are on average, and cools down. Each round's steps are taken in a space widened by the
-        directions in which unseen classes' means have left it.
+        predicted means are on average, and cools down; or it begins with the shares `start` (m, j). Each round's steps
+        are taken in a space widened by the directions in which unseen classes' means have left it.
         """
         rounds, temperature, space = int(settings["rounds"]), settings["temperature"], self.model.space
         # The variance of a predicted mean in each direction of the span of the labelled classes' means.
-        heat = 2 * self.model.unit / max(len(self.labelled.counts) - 1, 1)
-        R = self._inductive_shares(temperature + heat)
+        heat = 2 * self.model.unit / max(len(self.labelled.counts) - 1, 1) if start is None else 0.0
+        R = self._inductive_shares(temperature + heat) if start is None else start
         for number in range(rounds + 1):
-            if number:
+            if number or start is not None:
                 space = widened(self.model.space, self.labelled, self.pool, R)
             Z = space.places(self.pool)
             left = max(0.0, 1 - (number + 1) / max(1, rounds))
@@ -71,6 +74,21 @@ class PoolProblem:
                 credit = self.handicap * fitted.unit * doubt
                 R = responsibilities(Z, fitted.means, unseen, credit, self.seen_too, warm)
         return fitted, unseen, doubt, R
+
+    def shares_by(self, kernels: Iterable[np.ndarray], settings: Settings) -> np.ndarray | None:
+        """The mean of the shares (m, j) that EM ends with by each of these kernels of all classes; None without any.
+
+        Clusters of a pool are found easily, and given the wrong names easily. A wrong name that hangs on a few
+        attributes is outvoted by the kernels that do not see them.
+        """
+        k, space, number = len(self.labelled.counts), self.model.space, 0
+        total = np.zeros((len(self.pool), len(self.labelled.K) - k), dtype=self.pool.dtype)
+        for K in kernels:
+            labelled = replace(self.labelled, K=K)
+            model = labelled_prototypes(space, labelled.sums, labelled.counts, K[:k, :k], settings)
+            total += replace(self, model=model, labelled=labelled).solve(settings)[3]
+            number += 1
+        return total / number if number else None
 
     def _inductive_shares(self, temperature: float) -> np.ndarray:
         k = len(self.labelled.counts)

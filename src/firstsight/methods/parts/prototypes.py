@@ -105,6 +105,14 @@ def prototypes_of(space: Space, means: np.ndarray, K: np.ndarray, noise_of, sett
     return Prototypes(space, among @ weights, settings["stretch"] * weights, _unit(among, noise_of, means))
 
 
+def labelled_prototypes(
+    space: Space, sums: np.ndarray, counts: np.ndarray, K: np.ndarray, settings: Settings
+) -> Prototypes:
+    """Prototypes of the labelled classes in any space, from sums (k, q + h) of what it reads."""
+    means = sums / counts[:, None] @ space.projection.astype(np.float64) - space.offset
+    return prototypes_of(space, means, K, settings["noise"] / counts, settings)
+
+
 def _unit(among: np.ndarray, noise_of: np.ndarray, means: np.ndarray) -> float:
     return mean_squared_error(leave_one_out_errors(among, noise_of, means)) / 2
 

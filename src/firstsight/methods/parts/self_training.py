@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from firstsight.methods.parts.coordinate_search import Settings
 from firstsight.methods.parts.moments import class_sums
-from firstsight.methods.parts.prototypes import ClassStatistics, Prototypes, fit_prototypes, prototypes_of
+from firstsight.methods.parts.prototypes import ClassStatistics, Prototypes, fit_prototypes, labelled_prototypes
 from firstsight.methods.parts.whitened_space import span_of_means, whitened_sums
 
 SURE = 0.5  # a row has the name of the unseen class that takes more than this share of it
@@ -43,9 +42,3 @@ def trained_again(
     statistics = ClassStatistics(space, means, counted)
     space = fit_prototypes(statistics, K[np.ix_(known, known)], settings, both, everyone).space
     return labelled_prototypes(space, class_sums(space.read(rows), y, k), counts[:k], K[:k, :k], settings)
-
-
-def labelled_prototypes(space, sums: np.ndarray, counts: np.ndarray, K: np.ndarray, settings: Settings) -> Prototypes:
-    """Prototypes of the labelled classes in any space, from sums (k, q + h) of what it reads."""
-    means = sums / counts[:, None] @ space.projection.astype(np.float64) - space.offset
-    return prototypes_of(space, means, K, settings["noise"] / counts, settings)
