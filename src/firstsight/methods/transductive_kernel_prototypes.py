@@ -40,8 +40,10 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     n_c · cap/(cap + n_c), and for less if it takes far fewer than other classes do: it may not be in the pool. After
     every few steps the space is widened by the directions in which means of unseen classes have left the span of the
     seen ones. EM finds the nearest of many solutions, so it begins with τ raised by the variance of a predicted mean,
-    and cools down to τ. Then the maps are learned anew, with pool rows of which a class has more than half as rows of
-    that class, and EM begins anew in their space.
+    and cools down to τ. It does so by random halves of the attributes as well, and goes on from the mean of the r that
+    these and all attributes lead to (two votes): a wrong name that hangs on a few attributes is outvoted. Then the maps
+    are learned anew, with pool rows of which a class has more than half as rows of that class, and all that begins anew
+    in their space.
 
     Score: −‖z − M_c‖²/2, for a seen class − γδ, for an unseen one of the pool − γδ (1 − v_c); with
     a pool of unseen classes only, v is the same for all.
@@ -60,8 +62,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     pool_nugget : float
         ν, once there is a pool.
     halvings : int
-        How many times the attributes are cut in two at random; EM by each half has a vote on where EM begins. 0: it
-        begins where descriptions predict the means.
+        How many times the attributes are cut in two at random, for EM by each half; 0: EM by all of them is the answer.
     self_training : bool
         Whether the maps are learned again, from labelled rows and from pool rows that EM has named.
     shrinkage, noise, seen_handicap : float or None
@@ -184,8 +185,10 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
                 labelled = Labelled(class_sums(model.space.read(rows), y, k), statistics.counts, K)
                 pool = model.space.read(unlabelled)
                 problem = PoolProblem(model, labelled, pool, seen_too, self.settings_["seen_handicap"])
+                if not self.halvings:
+                    return problem.solve(self.settings_)
                 halves = kernels_of_halves(everyone, k, self.halvings)
-                return problem.solve(self.settings_, problem.shares_by(halves, self.settings_))
+                return problem.solve(self.settings_, problem.voted_shares(halves, self.settings_))
 
             solved = solve(model)
             if self.self_training and (self.settings_["refinement"] or self.settings_["hidden"]):

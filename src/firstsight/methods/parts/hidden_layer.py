@@ -13,7 +13,9 @@ from firstsight.methods.parts.whitened_space import HiddenLayer
 # λ, the length that rows are brought to, the rate and the end are those of `DeepEmbedding`: once the mean cross-entropy
 # of a pass is below ENOUGH, classes are told apart. Whether there is a layer at all, simulated tasks say.
 SEPARATION, LENGTH, RATE, ENOUGH = 300.0, 32.0, 1e-3, 0.05
-PASSES, ROWS = 60, 256  # the most passes over the rows; rows of a step
+# The most passes over the rows, rows of a step, and the most steps that are begun with another pass: where classes
+# overlap the end above never comes, and many rows have told all they know long before the last pass.
+PASSES, ROWS, STEPS = 60, 256, 1600
 
 
 def hidden_layer(
@@ -30,11 +32,12 @@ def hidden_layer(
     U, C = _drawn(rng, d, units) / np.float32(d**0.5), _drawn(rng, units, k) / np.float32(units**0.5)
     b, c = _drawn(rng, units), np.zeros(k, dtype=np.float32)
     adam = Adam(U, b, C, c)
-    for _ in range(PASSES):
+    steps = -(-n // ROWS)
+    for _ in range(min(PASSES, -(-STEPS // steps))):
         means = _means_of_units(HiddenLayer(factor * U, b, C), rows, y, k)
         P = means - leave_one_out_errors(among, noise_of, means - means.mean(axis=0))
         P, total = P.astype(np.float32), 0.0
-        for part in np.array_split(rng.permutation(n), -(-n // ROWS)):
+        for part in np.array_split(rng.permutation(n), steps):
             slopes, entropy = layer_slopes(factor * rows[part], y[part], P, (U, b, C, c))
             adam.step(slopes, [RATE] * len(slopes))
             total += entropy * len(part)

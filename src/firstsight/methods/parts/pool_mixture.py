@@ -75,20 +75,20 @@ class PoolProblem:
                 R = responsibilities(Z, fitted.means, unseen, credit, self.seen_too, warm)
         return fitted, unseen, doubt, R
 
-    def shares_by(self, kernels: Iterable[np.ndarray], settings: Settings) -> np.ndarray | None:
-        """The mean of the shares (m, j) that EM ends with by each of these kernels of all classes; None without any.
+    def voted_shares(self, kernels: Iterable[np.ndarray], settings: Settings) -> np.ndarray:
+        """The mean of the shares (m, j) that EM ends with: by the kernel of the problem, and by others of all classes.
 
-        Clusters of a pool are found easily, and given the wrong names easily. A wrong name that hangs on a few
-        attributes is outvoted by the kernels that do not see them.
+        Clusters of a pool are found easily, and given wrong names easily. A name that hangs on a few attributes is
+        outvoted by the kernels that do not know these; that of the problem, which knows all of them, has two votes.
         """
-        k, space, number = len(self.labelled.counts), self.model.space, 0
-        total = np.zeros((len(self.pool), len(self.labelled.K) - k), dtype=self.pool.dtype)
+        k, space, votes = len(self.labelled.counts), self.model.space, 2
+        total = votes * self.solve(settings)[3]
         for K in kernels:
             labelled = replace(self.labelled, K=K)
             model = labelled_prototypes(space, labelled.sums, labelled.counts, K[:k, :k], settings)
             total += replace(self, model=model, labelled=labelled).solve(settings)[3]
-            number += 1
-        return total / number if number else None
+            votes += 1
+        return total / votes
 
     def _inductive_shares(self, temperature: float) -> np.ndarray:
         k = len(self.labelled.counts)
