@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import orth
 from scipy.special import softmax
 
 from firstsight.methods.parts.class_mean_prior import (
@@ -146,8 +145,7 @@ def widened(space: Space, labelled: Labelled, pool: np.ndarray, R: np.ndarray) -
     share, q = R.sum(axis=0), len(space.whitening)
     means = (R.T @ pool[:, :q])[share > 0.5] / share[share > 0.5, None]
     centre = (labelled.sums[:, :q] / labelled.counts[:, None]).mean(axis=0)
-    inside = orth(space.directions.astype(np.float64))
-    across = means - centre
+    inside, across = space.basis, means - centre
     across = across - across @ inside @ inside.T
     U, size, _ = np.linalg.svd(across.T, full_matrices=False)
     U = U[:, size > 1e-6 * max(size[:1].sum(), 1e-12)][:, : q - inside.shape[1]]

@@ -65,7 +65,8 @@ def closeness(Z: np.ndarray, means: np.ndarray) -> np.ndarray:
     """−‖z − mean‖²/2 (n, k), in the precision of Z."""
     means = means.astype(Z.dtype)
     squares = np.einsum("ij,ij->i", Z, Z)[:, None] + np.einsum("ij,ij->i", means, means)
-    return Z @ means.T - squares / 2
+    squares /= 2
+    return np.subtract(Z @ means.T, squares, out=squares)
 
 
 def class_statistics(

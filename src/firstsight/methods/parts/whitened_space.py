@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import cholesky, orth, solve_triangular
 
 from firstsight.disk_rows import ChangedRows, blocks_of
 from firstsight.methods.parts.moments import BLOCK, class_sums, gram
@@ -86,6 +87,11 @@ class Space:
     def projection(self) -> np.ndarray:
         """(q + h, e): directions and, beneath them, what leads from the hidden units."""
         return self.directions if self.hidden is None else np.vstack([self.directions, self.hidden.outward])
+
+    @cached_property
+    def basis(self) -> np.ndarray:
+        """(q, ·): orthonormal, of the span of the directions."""
+        return orth(self.directions.astype(np.float64))
 
     def turned(self, T: np.ndarray) -> Space:
         """The space with every z replaced by zT, before there is a hidden layer."""
