@@ -7,6 +7,7 @@ from firstsight.methods.parts.class_mean_prior import (
     leave_one_out_errors,
     mean_squared_error,
     mean_weights,
+    precision,
     same_rows,
 )
 
@@ -21,7 +22,7 @@ def classes():
 
 def test_the_leave_one_class_out_error_is_that_of_refitting_without_the_class(classes):
     K, noise, means = classes
-    errors = leave_one_out_errors(K, noise, means)
+    errors = leave_one_out_errors(precision(K, noise), means)
     for c in range(len(K)):
         others = np.delete(np.arange(len(K)), c)
         weights = mean_weights(K[np.ix_(others, others)], noise[others], means[others])
@@ -34,8 +35,8 @@ def test_weights_give_the_mean_of_the_joint_gaussian_given_the_means_that_were_s
     seen, new = np.arange(7), np.array([7, 8])
     joint = K + np.diag(np.r_[noise[:7], 0, 0])
     # The conditional mean by its precision matrix: another formula, the same number.
-    precision = np.linalg.inv(joint)
-    expected = -np.linalg.solve(precision[np.ix_(new, new)], precision[np.ix_(new, seen)] @ means[:7])
+    inverse = np.linalg.inv(joint)
+    expected = -np.linalg.solve(inverse[np.ix_(new, new)], inverse[np.ix_(new, seen)] @ means[:7])
     weights = mean_weights(K[np.ix_(seen, seen)], noise[:7], means[:7])
     np.testing.assert_allclose(K[np.ix_(new, seen)] @ weights, expected, rtol=1e-6)
 

@@ -59,7 +59,7 @@ def test_em_never_lowers_its_objective(case):
     values = []
     for _ in range(12):
         # With an infinite cap the pool rows count in full: then, and only then, this is EM as in the book.
-        fitted, unseen, _ = posterior(space, labelled, Z, R, {**SETTINGS, "cap": 1e12})
+        fitted, unseen, _ = posterior(space, labelled, Z, R, {**SETTINGS, "cap": 1e12}, labelled.precision(SETTINGS))
         values.append(objective(fitted, unseen, labelled, Z, space))
         R = responsibilities(Z, fitted.means, unseen, np.zeros(UNSEEN), False, SETTINGS["temperature"])
     assert (np.diff(values) > -1e-4).all()
@@ -69,7 +69,7 @@ def test_em_never_lowers_its_objective(case):
 def test_the_m_step_is_the_posterior_mean_by_a_plain_loop(case):
     labelled, pool, truth, space = case
     Z, R = pool @ space.directions - space.offset, np.eye(UNSEEN)[truth]
-    fitted, unseen, _ = posterior(space, labelled, Z, R, {**SETTINGS, "cap": 5.0})
+    fitted, unseen, _ = posterior(space, labelled, Z, R, {**SETTINGS, "cap": 5.0}, labelled.precision(SETTINGS))
     counted = 15 * 5 / (5 + 15)  # the pool rows of a class count as fewer than the cap
     means = [labelled.sums[c] / 20 @ space.directions - space.offset for c in range(SEEN)]
     means += [Z[truth == c].mean(axis=0) for c in range(UNSEEN)]
@@ -141,7 +141,7 @@ def test_doubt_is_the_variance_of_a_mean_against_that_of_a_predicted_one(case):
     labelled, pool, truth, space = case
     Z, R = pool @ space.directions - space.offset, np.eye(UNSEEN)[truth]
     R[truth == 0] = 0  # this class has no rows
-    doubt = posterior(space, labelled, Z, R, {**SETTINGS, "cap": 5.0})[2]
+    doubt = posterior(space, labelled, Z, R, {**SETTINGS, "cap": 5.0}, labelled.precision(SETTINGS))[2]
     K = labelled.K + 0.05 * np.eye(SEEN + UNSEEN)
 
     def variance(of, rows):  # the last one of a joint Gaussian, given noisy values of the others

@@ -11,12 +11,16 @@ def mean_weights(K: np.ndarray, noise_of: np.ndarray, means: np.ndarray) -> np.n
     return cho_solve(cho_factor(K + np.diag(noise_of), lower=True), means)
 
 
-def leave_one_out_errors(K: np.ndarray, noise_of: np.ndarray, means: np.ndarray) -> np.ndarray:
+def precision(K: np.ndarray, noise_of: np.ndarray) -> np.ndarray:
+    """B⁻¹ (k, k) of B = K + diag noise_of: all that predicting each class from the others needs."""
+    return np.linalg.inv(K + np.diag(noise_of))
+
+
+def leave_one_out_errors(inverse: np.ndarray, means: np.ndarray) -> np.ndarray:
     """mean_c − (the mean of c predicted from the other classes) (k, e), for every class at once and without refitting.
 
-    With B = K + diag noise_of, it is [B⁻¹ means]_c / [B⁻¹]_cc.
+    By B⁻¹ it is [B⁻¹ means]_c / [B⁻¹]_cc.
     """
-    inverse = np.linalg.inv(K + np.diag(noise_of))
     return inverse @ means / np.diag(inverse)[:, None]
 
 
@@ -28,9 +32,9 @@ def mean_variances(K: np.ndarray, noise_of: np.ndarray, across: np.ndarray, own:
     return own - (across.T * cho_solve(cho_factor(K + np.diag(noise_of), lower=True), across.T)).sum(axis=0)
 
 
-def leave_one_out_variances(K: np.ndarray, noise_of: np.ndarray) -> np.ndarray:
-    """The same (k,) of the k classes, each of them predicted from the others: 1/[B⁻¹]_cc − noise_c."""
-    return 1 / np.diag(np.linalg.inv(K + np.diag(noise_of))) - noise_of
+def leave_one_out_variances(inverse: np.ndarray, noise_of: np.ndarray) -> np.ndarray:
+    """The same (k,) of the k classes, each of them predicted from the others by B⁻¹: 1/[B⁻¹]_cc − noise_c."""
+    return 1 / np.diag(inverse) - noise_of
 
 
 def mean_squared_error(errors: np.ndarray) -> float:

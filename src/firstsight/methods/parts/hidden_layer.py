@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from firstsight.methods.parts.adam import Adam
-from firstsight.methods.parts.class_mean_prior import leave_one_out_errors
+from firstsight.methods.parts.class_mean_prior import leave_one_out_errors, precision
 from firstsight.methods.parts.moments import BLOCK, class_sums, mean_square
 from firstsight.methods.parts.whitened_space import HiddenLayer
 
@@ -32,10 +32,10 @@ def hidden_layer(
     U, C = _drawn(rng, d, units) / np.float32(d**0.5), _drawn(rng, units, k) / np.float32(units**0.5)
     b, c = _drawn(rng, units), np.zeros(k, dtype=np.float32)
     adam = Adam(U, b, C, c)
-    steps = -(-n // ROWS)
+    inverse, steps = precision(among, noise_of), -(-n // ROWS)
     for _ in range(min(PASSES, -(-STEPS // steps))):
         means = _means_of_units(HiddenLayer(factor * U, b, C), rows, y, k)
-        P = means - leave_one_out_errors(among, noise_of, means - means.mean(axis=0))
+        P = means - leave_one_out_errors(inverse, means - means.mean(axis=0))
         P, total = P.astype(np.float32), 0.0
         for part in np.array_split(rng.permutation(n), steps):
             slopes, entropy = layer_slopes(factor * rows[part], y[part], P, (U, b, C, c))

@@ -14,6 +14,7 @@ from firstsight.methods.parts.class_mean_prior import (
     mean_squared_error,
     mean_variances,
     mean_weights,
+    precision,
 )
 from firstsight.methods.parts.coordinate_search import Settings
 from firstsight.methods.parts.prototypes import Prototypes, closeness, labelled_prototypes
@@ -32,6 +33,11 @@ class Labelled:
     sums: np.ndarray
     counts: np.ndarray
     K: np.ndarray  # (k + j, k + j), of all classes: the k with rows first
+
+    def precision(self, settings: Settings) -> np.ndarray:
+        """(k, k), of the labelled classes alone: the same for all steps of EM."""
+        k = len(self.counts)
+        return precision(self.K[:k, :k] + settings["pool_nugget"] * np.eye(k), settings["noise"] / self.counts)
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,7 @@ class PoolProblem:
         # The variance of a predicted mean in each direction of the span of the labelled classes' means.
         heat = 2 * self.model.unit / max(len(self.labelled.counts) - 1, 1) if start is None else 0.0
         R = self._inductive_shares(temperature + heat) if start is None else start
+        inverse = self.labelled.precision(settings)
         for number in range(rounds + 1):
             if number or start is not None:
                 space = widened(self.model.space, self.labelled, self.pool, R)
@@ -67,7 +74,7 @@ class PoolProblem:
             left = max(0.0, 1 - (number + 1) / max(1, rounds))
             warm = temperature * (1 + heat / temperature) ** left
             for _ in range(STEPS):
-                fitted, unseen, doubt = posterior(space, self.labelled, Z, R, settings)
+                fitted, unseen, doubt = posterior(space, self.labelled, Z, R, settings, inverse)
                 if not self.seen_too:  # a credit is held against seen classes; among unseen ones it favoured rare ones
                     doubt = np.full_like(doubt, doubt.mean())
                 credit = self.handicap * fitted.unit * doubt
@@ -108,7 +115,7 @@ def responsibilities(Z, seen_means, unseen_means, credit, seen_too: bool, temper
 
 
 def posterior(
-    space: Space, labelled: Labelled, Z: np.ndarray, R: np.ndarray, settings: Settings
+    space: Space, labelled: Labelled, Z: np.ndarray, R: np.ndarray, settings: Settings, inverse: np.ndarray
 ) -> tuple[Prototypes, np.ndarray, np.ndarray]:
     """M-step: all means by the Gaussian process, from labelled rows and the pool rows' shares R (m, j).
 
@@ -119,13 +126,13 @@ def posterior(
     with_rows = counts > 1e-3
     among = labelled.K + settings["pool_nugget"] * np.eye(len(counts))
     noise_of, means = settings["noise"] / counts[with_rows], sums[with_rows] / counts[with_rows, None]
-    told, known = among[np.ix_(with_rows, with_rows)], among[:k, :k]
+    told = among[np.ix_(with_rows, with_rows)]
     weights = np.zeros_like(sums)
     weights[with_rows] = mean_weights(told, noise_of, means)
     everyone = among @ weights
-    unit = mean_squared_error(leave_one_out_errors(known, noise_of[:k], means[:k])) / 2
+    unit = mean_squared_error(leave_one_out_errors(inverse, means[:k])) / 2
     variances = mean_variances(told, noise_of, among[k:, with_rows], np.diag(among)[k:])
-    doubt = variances / leave_one_out_variances(known, noise_of[:k]).mean()
+    doubt = variances / leave_one_out_variances(inverse, noise_of[:k]).mean()
     return Prototypes(space, everyone[:k], weights, unit), everyone[k:], doubt
 
 

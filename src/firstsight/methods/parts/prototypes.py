@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from firstsight.disk_rows import ChangedRows
-from firstsight.methods.parts.class_mean_prior import leave_one_out_errors, mean_squared_error, mean_weights
+from firstsight.methods.parts.class_mean_prior import leave_one_out_errors, mean_squared_error, mean_weights, precision
 from firstsight.methods.parts.coordinate_search import Settings, beats, coordinate_search
 from firstsight.methods.parts.description_kernel import fit_kernel, kernel
 from firstsight.methods.parts.episodes import episodic_map
@@ -115,7 +115,7 @@ def labelled_prototypes(
 
 
 def _unit(among: np.ndarray, noise_of: np.ndarray, means: np.ndarray) -> float:
-    return mean_squared_error(leave_one_out_errors(among, noise_of, means)) / 2
+    return mean_squared_error(leave_one_out_errors(precision(among, noise_of), means)) / 2
 
 
 class PrototypeSearch:
