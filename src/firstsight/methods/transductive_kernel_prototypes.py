@@ -185,10 +185,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
                 labelled = Labelled(class_sums(model.space.read(rows), y, k), statistics.counts, K)
                 pool = model.space.read(unlabelled)
                 problem = PoolProblem(model, labelled, pool, seen_too, self.settings_["seen_handicap"])
-                if not self.halvings:
-                    return problem.solve(self.settings_)
-                halves = kernels_of_halves(everyone, k, self.halvings)
-                return problem.solve(self.settings_, problem.voted_shares(halves, self.settings_))
+                return problem.solve_by_vote(self.settings_, kernels_of_halves(everyone, k, self.halvings))
 
             solved = solve(model)
             if self.self_training and (self.settings_["refinement"] or self.settings_["hidden"]):

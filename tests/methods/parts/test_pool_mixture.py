@@ -117,12 +117,20 @@ def problem_by(K, case, **changes):
     return PoolProblem(model, labelled, pool, False, 0.3), settings
 
 
-def test_kernels_vote_on_the_shares_of_a_pool(case):
+def test_kernels_vote_on_where_em_begins(case):
     K = case[0].K
     problem, settings = problem_by(K, case)
     by = [problem_by(other, case)[0].solve(settings)[3] for other in (K, K, K**2, K**0.5)]
-    np.testing.assert_allclose(problem.voted_shares([K**2, K**0.5], settings), np.mean(by, axis=0), atol=1e-6)
     assert not np.allclose(*by[2:], atol=1e-3)
+    found = problem.solve_by_vote(settings, [K**2, K**0.5])[3]
+    np.testing.assert_allclose(found, problem.solve(settings, np.mean(by, axis=0))[3], atol=1e-5)
+
+
+def test_a_kernel_that_knows_much_less_has_no_vote(case):
+    problem, settings = problem_by(case[0].K, case)
+    nothing = np.eye(SEEN + UNSEEN)
+    for kernels in ([], [nothing]):
+        np.testing.assert_array_equal(problem.solve_by_vote(settings, kernels)[3], problem.solve(settings)[3])
 
 
 def test_em_goes_on_from_the_shares_that_it_is_given(case):

@@ -24,6 +24,8 @@ STEPS = 3  # of EM in each space
 # A class that takes less than this share of what a quarter of the classes exceed is likely absent or rare, and what it
 # takes is another's: its rows count for less. Chosen on folds of ANIMALS42's, APASCAL's and glyphs' training classes.
 FEW = 0.3
+# Half of the attributes has no vote if it predicts seen classes' means with so many times the error of all of them.
+WORSE = 1.5
 
 
 @dataclass(frozen=True)
@@ -81,20 +83,23 @@ class PoolProblem:
                 R = responsibilities(Z, fitted.means, unseen, credit, self.seen_too, warm)
         return fitted, unseen, doubt, R
 
-    def voted_shares(self, kernels: Iterable[np.ndarray], settings: Settings) -> np.ndarray:
-        """The mean of the shares (m, j) that EM ends with: by the kernel of the problem, and by others of all classes.
+    def solve_by_vote(
+        self, settings: Settings, kernels: Iterable[np.ndarray]
+    ) -> tuple[Prototypes, np.ndarray, np.ndarray, np.ndarray]:
+        """As `solve`, begun with the mean of the shares that EM ends with: by these kernels of all classes, and by K.
 
         Clusters of a pool are found easily, and given wrong names easily. A name that hangs on a few attributes is
-        outvoted by the kernels that do not know these; that of the problem, which knows all of them, has two votes.
+        outvoted by the kernels that do not know these; K, which knows all of them, has two votes.
         """
-        k, space, votes = len(self.labelled.counts), self.model.space, 2
-        total = votes * self.solve(settings)[3]
+        solved, k, space = self.solve(settings), len(self.labelled.counts), self.model.space
+        total, votes = 2 * solved[3], 2
         for K in kernels:
             labelled = replace(self.labelled, K=K)
             model = labelled_prototypes(space, labelled.sums, labelled.counts, K[:k, :k], settings)
-            total += replace(self, model=model, labelled=labelled).solve(settings)[3]
-            votes += 1
-        return total / votes
+            if model.unit < WORSE * self.model.unit:
+                total += replace(self, model=model, labelled=labelled).solve(settings)[3]
+                votes += 1
+        return self.solve(settings, total / votes) if votes > 2 else solved
 
     def _inductive_shares(self, temperature: float) -> np.ndarray:
         k = len(self.labelled.counts)
