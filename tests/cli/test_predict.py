@@ -244,7 +244,7 @@ def test_pictures_for_a_model_of_features_are_refused(cli, bare, pictures, tmp_p
     cli("predict", bare, pictures).is_refused_with("source that it does not know", "features")
     (tmp_path / "empty").mkdir()
     cli("predict", bare, tmp_path / "empty").is_refused_with("holds no pictures")
-    cli("predict", bare, tmp_path / "missing.jpg").is_refused_with("There is no folder")
+    cli("predict", bare, tmp_path / "missing.jpg").is_refused_with("There is no folder or picture")
 
 
 def test_features_of_another_backbone_are_refused(cli, model, rows, small, tmp_path):
@@ -294,6 +294,10 @@ def test_ranks_are_shown_without_a_json_file(cli, model, rows, small):
     assert [line["rank"] for line in shown] == ["1", "2", "3"] * len(scores)
 
 
+def test_a_mistyped_folder_of_pictures_is_said_to_be_missing(cli, model, tmp_path):
+    cli("predict", model, tmp_path / "pictuers").is_refused_with("There is no folder or picture", "check the path")
+
+
 def test_pictures_in_sub_folders_named_like_classes_are_counted_right_or_wrong(cli, model, pictures, small, tmp_path):
     expected = load(model).predict(small.features[small.test_unseen][:4]).tolist()
     for number, name in enumerate([expected[0], expected[1], small.class_names[0], "no class"]):
@@ -304,6 +308,7 @@ def test_pictures_in_sub_folders_named_like_classes_are_counted_right_or_wrong(c
     right = 2 + (expected[2] == small.class_names[0])
     assert len(_table(done.out)) == 4
     assert f"{right} of 3 right" in done.err
+    assert "\\n" not in done.err  # two lines, not one with a backslash in it
     assert f"{small.class_names[0]} taken for {expected[2]} (1)" in done.err or right == 3
     assert cli("--quiet", "predict", model, tmp_path / "sorted").err == ""
 

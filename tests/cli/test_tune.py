@@ -34,7 +34,7 @@ def test_the_table_the_choice_and_the_model_agree(cli, npz, small, tmp_path, cho
     parameters = found["chosen"]["zsl"]
     assert means[json.dumps(parameters)] == pytest.approx(best, abs=0.01)
     assert (found["dataset"], found["split"], found["method"]) == ("small", small.split_hash, "eszsl")
-    shown = re.search(r"(\d+\.\d+) ± \d+\.\d+ +← best T1", done.out)
+    shown = re.search(r"(\d+\.\d+) ± \d+\.\d+ +← chosen for T1", done.out)
     assert float(shown[1]) == pytest.approx(best, abs=0.02)
     model = load(tmp_path / "model")
     assert {name: getattr(model, name) for name in parameters} == parameters

@@ -107,3 +107,9 @@ def test_what_cannot_be_split_is_one_sentence(own, tmp_path):
     with pytest.raises(BadInput, match="not an empty folder"):
         write_xlsa17(tmp_path / "full", propose_splits("farm", features, labels, table))
     assert (tmp_path / "full" / "thesis.txt").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("unseen", [[5], np.array([5]), ["5"]])
+def test_classes_may_be_numbers_wherever_they_are_named(unseen):
+    data = make_dataset(np.random.default_rng(0).random((60, 4)), np.arange(60) % 6, pd.DataFrame(np.eye(6)), unseen)
+    assert data.unseen_classes == ["5"]

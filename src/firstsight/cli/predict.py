@@ -120,7 +120,8 @@ def predict(
     _write(answers, csv, json, ranked=(top or 1) > 1, on_screen=html is None)
     _tell_far(answers, accept_all)
     if (score := answers.score()) is not None:
-        say(str(score))
+        for line in str(score).splitlines():
+            say(line)
 
 
 def _refuse_beside_out(others: dict[str, object]) -> None:

@@ -259,5 +259,5 @@ def _table(candidates: list[Candidate], best: dict[str, Candidate]) -> Table:
         values = [f"{v:g}" if isinstance(v, float) else str(v) for v in candidate.parameters.values()]
         figures = [_figure(candidate, objective) for objective in best]
         won = [title for objective, title in titles.items() if best[objective] is candidate]
-        table.add_row(*values, *figures, f"← best {' and '.join(won)}" if won else "")
+        table.add_row(*values, *figures, f"← chosen for {' and '.join(won)}" if won else "")
     return table

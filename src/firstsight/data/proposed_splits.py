@@ -219,7 +219,7 @@ def _unseen(names: list[str], unseen: Sequence[str] | float, random: np.random.G
         if count < 1:
             raise BadInput(f"There are {len(names)} classes with samples; splits need at least 3, 2 of them seen.")
         return [names[i] for i in np.sort(random.permutation(len(names))[:count])]
-    unseen = [unseen] if isinstance(unseen, str) else list(unseen)
+    unseen = [unseen] if isinstance(unseen, str) else [str(name) for name in unseen]  # names are text by now
     unknown = [name for name in unseen if name not in names]
     if unknown:
         raise UnknownName("class with samples", unknown[0], names)

@@ -81,7 +81,7 @@ def survey_pictures(folder: str | Path) -> PictureFolder:
     try:
         kind = folder.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
-        raise UnreadableFile(f"There is no folder {name}; check the path.") from None
+        raise UnreadableFile(f"There is no folder or picture {name}; check the path.") from None
     except (OSError, ValueError) as error:
         raise _closed(folder, error) from error
     if not stat.S_ISDIR(kind):

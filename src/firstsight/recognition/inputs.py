@@ -38,6 +38,8 @@ def is_feature_file(given: Any) -> bool:
     if not isinstance(given, (str, Path)):
         return False
     path = Path(given)
+    if not path.suffix and not path.exists():  # the commonest slip: a folder's name, mistyped
+        return False
     return not path.is_dir() and not is_picture(path)
 
 

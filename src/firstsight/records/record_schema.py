@@ -40,7 +40,7 @@ class SeenUnseen(Schema):
         None, description="highest H on the curve: on test rows a bound, on validation classes a score"
     )
     curve: List[Point] = Field([], description="(ts, tr) over a constant taken off seen scores")
-    calibrated: Calibrated | None = Field(None, description="figures with a constant; null without `--calibrate`")
+    calibrated: Calibrated | None = Field(None, description="figures with a constant; null without `--calibrated-h`")
 
 
 class Space(Schema):

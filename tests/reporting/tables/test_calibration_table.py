@@ -31,4 +31,4 @@ def test_without_calibration_there_is_no_column_of_dashes(read, synthetic):
     table = calibration_table(read([synthetic.record(setting="gzsl", seen_unseen={"ausuc": 33.3})]))
     assert [column.title for column in table.columns] == ["method", "AUSUC", "H"]
     assert _texts(table) == [["eszsl", "33.3", "30.0"]]
-    assert "--calibrate" in table.notes[1]
+    assert "--calibrated-h" in table.notes[1]

@@ -36,7 +36,7 @@ def calibration_table(results: Results) -> Table | None:
             rows.append(cells)
     notes = ["AUSUC: the area under seen against unseen accuracy over all constants, in % of the largest possible."]
     if "calibrated_h" not in shown:
-        notes.append("H is not calibrated in these records; `firstsight benchmark … --calibrate` makes such.")
+        notes.append("H is not calibrated in these records; `firstsight benchmark … --calibrated-h` makes such.")
         return Table("calibration", "Area under the curve, and H (%)", columns, rows, notes, tidy)
     notes.append(
         "Calibrated: a constant, found on validation classes of the training set, is taken off the scores of seen "
