@@ -139,6 +139,14 @@ def test_an_unknown_setting_is_refused(small, settings):
     assert not model.log
 
 
+def test_without_test_rows_of_seen_classes_there_is_t1_alone(small):
+    bare = replace(small, test_seen=small.test_seen[:0])
+    model = Recorder(log=[])
+    assert evaluate(model, bare, "zsl").t1 is not None
+    with pytest.raises(BadInput, match=r"`test_seen` of .* has no rows.*setting zsl"):
+        evaluate(model, bare)
+
+
 @pytest.mark.parametrize("kind", [Recorder, Transductive])
 def test_the_callers_estimator_is_not_changed(small, kind):
     model = kind(setting="as it was", log=[])

@@ -43,8 +43,22 @@ def read_descriptions(path: str | Path) -> pd.DataFrame:
 
     path = Path(path)
     table = read_table(path, {"class"}).drop(columns="unseen", errors="ignore")
+    if "class" not in table and _are_values([str(name) for name in table.columns[1:]]):
+        raise BadInput(
+            f"The first line of {path} is {table.columns[0]!r} and numbers, as if it were a class; a table begins with "
+            "the names of its columns: put them above it, `class` first."
+        )
     names = texts(path, table.pop("class" if "class" in table else table.columns[0]))
     return pd.DataFrame(numbers(path, table), index=pd.Index(names, name="class"), columns=table.columns)
+
+
+def _are_values(heading: list[str]) -> bool:
+    """Whether all of these are numbers, other than those that count columns: pandas calls nameless ones 0, 1, 2, …"""
+    try:
+        numbers = [float(name) for name in heading]
+    except ValueError:
+        return False
+    return bool(numbers) and [n - numbers[0] for n in numbers] != list(range(len(numbers)))
 
 
 def read_table(path: Path, text_columns: set[str], or_first: bool = True) -> pd.DataFrame:
@@ -127,6 +141,11 @@ def _read_csv(path: Path, text_columns: set[str] | None, or_first: bool = True) 
     heading, separator = _heading(path, encoding)
     Allowance(path).take(_COLUMN_BYTES * len(heading), "The heading")
     wanted = (text_columns or set()) & set(heading) or ({heading[0]} if or_first else set())
+    if text_columns is not None and "" in heading and not (heading[0] == "" and heading[0] in wanted):
+        raise BadInput(
+            f"The heading of {path} leaves a column without a name, which would count as one more number; name it or "
+            "remove it (pandas writes one for its index: leave it out with `index=False`)."
+        )
     types: dict[str, Any] = {"dtype": str, "na_filter": False}
     if text_columns is not None:  # a class called "NA" or "007" is a class, not a missing value or a number
         missing = {name: _MISSING for name in heading if name not in wanted}

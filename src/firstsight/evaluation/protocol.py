@@ -93,6 +93,11 @@ def evaluate(estimator: Any, dataset: ZeroShotDataset | str | Path, settings: Se
     unknown = set(settings) - set(SETTINGS)
     if unknown or not settings:
         raise BadInput(f"`settings` must name zsl, gzsl or both; got {sorted(unknown) or 'none'}.")
+    if "gzsl" in settings and not len(dataset.test_seen):
+        raise BadInput(
+            f"`test_seen` of {dataset.name} has no rows, so there is no tr and no H; hold rows of seen classes out of "
+            "training, or ask for T1 alone (setting zsl)."
+        )
     began = time.perf_counter()
     models = {}
     if is_transductive(core_of(estimator)):

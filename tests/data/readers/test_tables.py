@@ -248,3 +248,24 @@ def test_a_name_of_a_million_letters_is_one_sentence():
     table = pd.DataFrame({"a": [0.0, 1.0]}, index=["x", "y" * 10**6])  # an array would keep a million for each
     with pytest.raises(BadInput, match="has 1,000,000 characters; expected at most 10,000"):
         ESZSL().fit(np.eye(2), ["x", "y" * 10**6], table)
+
+
+def test_the_index_that_pandas_writes_is_not_taken_for_a_feature(tmp_path, samples, classes):
+    _save(tmp_path, samples, classes)
+    samples.to_csv(tmp_path / "samples.csv")
+    with pytest.raises(BadInput, match=r"without a name.*index=False"):
+        load_dataset(tmp_path)
+
+
+@pytest.mark.parametrize("lines", ["wild horse,1,0", "wild horse,0.5,0.25,7"])
+def test_a_table_without_a_heading_does_not_lose_its_first_class(tmp_path, lines):
+    path = tmp_path / "classes.csv"
+    path.write_text(f"{lines}\nzebra{lines[10:]}\n", encoding="utf-8")
+    with pytest.raises(BadInput, match=r"first line.*'wild horse'.*names of its columns"):
+        read_descriptions(path)
+
+
+def test_columns_that_pandas_has_counted_are_names(tmp_path):
+    path = tmp_path / "classes.csv"
+    pd.DataFrame(np.eye(3), index=pd.Index(list("abc"), name="animal")).to_csv(path)
+    assert read_descriptions(path).columns.tolist() == ["0", "1", "2"]

@@ -159,7 +159,7 @@ def test_the_commands_it_gives_exist(synthetic, tmp_path):
 
     page = write_report(synthetic.write(tmp_path / "records", [synthetic.record()]), tmp_path / "out").read_text()
     known = {word for option in get_command(app).commands["benchmark"].params for word in option.opts}
-    given = set(re.findall(r"--[a-z]+", " ".join(re.findall(r"<code>(firstsight benchmark[^<]*)</code>", page))))
+    given = set(re.findall(r"--[a-z-]+", " ".join(re.findall(r"<code>(firstsight benchmark[^<]*)</code>", page))))
     assert given
     assert given <= known
 
