@@ -13,7 +13,7 @@ from firstsight.methods.parts.whitened_space import HiddenLayer
 # λ, the length that rows are brought to, the rate and the end are those of `DeepEmbedding`: once the mean cross-entropy
 # of a pass is below ENOUGH, classes are told apart. Whether there is a layer at all, simulated tasks say.
 SEPARATION, LENGTH, RATE, ENOUGH = 300.0, 32.0, 1e-3, 0.05
-# The most passes over the rows, rows of a step, and the most steps that are begun with another pass: where classes
+# The most passes over the rows, rows of a step, and the steps after which no other pass begins: where classes
 # overlap the end above never comes, and many rows have told all they know long before the last pass.
 PASSES, ROWS, STEPS = 60, 256, 1600
 
