@@ -174,6 +174,70 @@ def test_two_people_who_teach_at_once_lose_nothing(serving):
         assert wanted <= {one["class"] for one in client.get("/api/classes").json()["classes"]}
 
 
+def teach_at_once(client, people: int, classes: int) -> tuple[set[str], set[str], list[int]]:
+    """Let people teach in threads, undo every third class, and read in between: kept names, undone names, statuses."""
+    kept, undone, statuses = set(), set(), []
+
+    def person(who):
+        for number in range(classes):
+            name = f"person {who} {number}"
+            done = teach(client, name, rest=0.5)
+            statuses.append(done.status_code)
+            if done.status_code != 201:
+                continue
+            if number % 3 == 0:
+                back = client.post("/api/classes/undo", json=done.json()["undo"], headers=CHANGE)
+                statuses.append(back.status_code)
+                undone.add(name)
+            else:
+                kept.add(name)
+                statuses.append(client.get("/api/classes").status_code)
+                statuses.append(client.get("/api/classes/description", params={"name": name}).status_code)
+
+    threads = [threading.Thread(target=person, args=(who,)) for who in range(people)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return kept, undone, statuses
+
+
+def test_a_model_in_memory_loses_no_class_when_several_people_teach_and_undo(serving, letters):
+    """Each change starts from the model that the one before has left; a reader sees one model, not parts of two."""
+    before = set(LETTERS)
+    recognizer = Recognizer(letters.model, letters.provenance)
+    kept, undone, statuses = teach_at_once(serving(recognizer), people=6, classes=9)
+    assert set(statuses) <= {200, 201}
+    assert len(kept) == 6 * 6
+    assert len(undone) == 6 * 3
+    assert set(recognizer.classes["class"]) == before | kept
+
+
+def test_two_applications_of_one_recognizer_and_its_owner_lose_nothing(serving, letters):
+    recognizer = Recognizer(letters.model, letters.provenance)
+    clients = [serving(recognizer), serving(recognizer)]
+    attributes = recognizer.descriptions.columns
+    there = set()
+
+    def owner():
+        for number in range(8):
+            recognizer.add_classes(pd.DataFrame(0.5, index=[f"owner {number}"], columns=attributes))
+            there.add(f"owner {number}")
+
+    def person(who):
+        for number in range(8):
+            assert teach(clients[who], f"person {who} {number}", rest=0.5).status_code == 201
+            there.add(f"person {who} {number}")
+
+    threads = [threading.Thread(target=owner), *(threading.Thread(target=person, args=(who,)) for who in range(2))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(there) == 24
+    assert set(recognizer.classes["class"]) == set(LETTERS) | there
+
+
 def test_what_another_process_changes_is_answered_with_at_once(client, model, png):
     with Recognizer.changing(model) as other:
         other.remove_classes(["é"])

@@ -220,14 +220,15 @@ class Recognizer:
     @property
     def classes(self) -> pd.DataFrame:
         """A table: class, and whether training had samples of it."""
-        return pd.DataFrame({"class": self.model.classes_, "seen": self.model.seen_code_ >= 0})
+        model = self.model  # read once: another thread may replace it between two reads
+        return pd.DataFrame({"class": model.classes_, "seen": model.seen_code_ >= 0})
 
     @property
     def descriptions(self) -> pd.DataFrame:
         """The classes' descriptions, as `fit` and `add_classes` take them."""
-        names = getattr(self.model, "attribute_names_in_", None)
-        index = pd.Index(self.model.classes_, name="class")
-        return pd.DataFrame(self.model.descriptions_, index=index, columns=names)
+        model = self.model  # read once, as above
+        names = getattr(model, "attribute_names_in_", None)
+        return pd.DataFrame(model.descriptions_, index=pd.Index(model.classes_, name="class"), columns=names)
 
     def add_classes(self, table: pd.DataFrame | str | Path, replace: bool = False) -> Recognizer:
         """Know more classes, from their descriptions (a table, or its file); `replace` changes those that exist."""
@@ -241,6 +242,17 @@ class Recognizer:
         with self._changing:
             self.model = remove_classes(self.model, as_labels(self.model, names))
         return self
+
+    @contextmanager
+    def edit_classes(self) -> Iterator[Recognizer]:
+        """Yield a copy whose classes a `with` block changes; without an error, its model is taken over at the end.
+
+        Other threads that change the classes of this recognizer wait until the block ends.
+        """
+        with self._changing:
+            copy = Recognizer(self.model, self.provenance)
+            yield copy
+            self.model = copy.model
 
     def export_onnx(self, path: str | Path, *, confidence: bool = False, backbone: bool = False) -> None:
         """Write an .onnx file; with `backbone`, pictures go in (`pixel_values`) instead of features."""

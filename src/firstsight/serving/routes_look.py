@@ -59,8 +59,8 @@ def show_map(service: Held) -> Any:
     """Samples and descriptions in the plane; the first who asks waits some seconds until they are laid out."""
     if service.maps is None:
         raise Refusal(404, NO_SAMPLES)
-    model = service.served.current().model
-    return Json({"revision": service.served.revision, **service.maps.of(model)})
+    revision = service.served.revision  # before the model, as in the list of classes
+    return Json({"revision": revision, **service.maps.of(service.served.current().model)})
 
 
 @router.get("/api/measure", response_model=Measured)

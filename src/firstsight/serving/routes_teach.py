@@ -22,23 +22,25 @@ router = APIRouter(tags=["teach"])
 @router.get("/api/classes", response_model=Classes)
 def list_classes(service: Held) -> Any:
     """Every class that the model can answer with, and whether training had pictures of it."""
+    revision = service.served.revision  # first: a client with an old revision asks again, one with a new one does not
     table = service.served.current().classes
     rows = zip(table["class"].tolist(), table["seen"].tolist(), strict=True)
     entries = [{"class": str(label), "seen": seen} for label, seen in rows]
-    return Json({"revision": service.served.revision, "classes": entries})
+    return Json({"revision": revision, "classes": entries})
 
 
 @router.get("/api/classes/description", response_model=Description)
 def describe_class(service: Held, name: Annotated[Name, Query()]) -> Any:
     """The attributes of a class, to start from when another one is like it."""
-    own = service.served.current()
-    (label,) = as_labels(own.model, [name])
-    table = own.descriptions
-    if label not in table.index:
-        raise UnknownName("class", name, map(str, table.index))
-    seen = bool(own.model.seen_code_[own.model.classes_.tolist().index(label)] >= 0)
-    numbers = {str(attribute): float(value) for attribute, value in table.loc[label].items()}
-    return Json({"class": str(label), "seen": seen, "attributes": numbers})
+    model = service.served.current().model
+    (label,) = as_labels(model, [name])
+    classes = model.classes_.tolist()
+    if label not in classes:
+        raise UnknownName("class", name, map(str, classes))
+    position = classes.index(label)
+    attributes = getattr(model, "attribute_names_in_", range(model.descriptions_.shape[1]))
+    numbers = dict(zip(map(str, attributes), model.descriptions_[position].tolist(), strict=True))
+    return Json({"class": str(label), "seen": bool(model.seen_code_[position] >= 0), "attributes": numbers})
 
 
 @router.get("/api/classes.csv", response_class=Response, responses={200: {"content": {"text/csv": {}}}})

@@ -73,10 +73,9 @@ class ServedModel:
         model = self.current().model
         known, digest = self._revision
         if known is not model:
-            named = "\0".join(map(str, model.classes_.tolist())).encode()
-            digest = hashlib.sha256(named + b"\0\0" + np.ascontiguousarray(model.descriptions_).tobytes()).hexdigest()
-            self._revision = model, digest[:16]
-        return self._revision[1]
+            digest = _revision(model)
+            self._revision = model, digest
+        return digest
 
     def add(self, table: pd.DataFrame, replace: bool = False) -> Changed:
         """Know these classes, too; `replace` changes those that exist."""
@@ -120,19 +119,17 @@ class ServedModel:
         return self._change(change)
 
     def _change(self, change: Callable[[Recognizer], list[Done]]) -> Changed:
+        """Apply a change. One at a time: the lock is the folder's, or without a folder the recognizer's own."""
         if self.folder is None:
-            own = Recognizer(self.recognizer.model, self.recognizer.provenance)
-            before = own.descriptions
-            done = change(own)
-            self._check_room(own, len(before))
-            self.recognizer.model = own.model
+            editing = self.recognizer.edit_classes()
         elif _stamp(self.folder) is None:
             raise UnreadableFile(f"{self.folder} holds no model any more; put it back.")
         else:
-            with Recognizer.changing(self.folder) as own:
-                before = own.descriptions
-                done = change(own)
-                self._check_room(own, len(before))
+            editing = Recognizer.changing(self.folder)
+        with editing as own:
+            before = own.descriptions
+            done = change(own)
+            self._check_room(own, len(before))
         self.current()
         undo = Undo(
             remove=[one.label for one in done if one.what == "added"],
@@ -143,7 +140,7 @@ class ServedModel:
             ],
         )
         return Changed(
-            revision=self.revision,
+            revision=_revision(own.model),  # of this change, whoever has changed more since then
             classes=len(own.model.classes_),
             done=done,
             undo=undo,
@@ -166,6 +163,11 @@ def _stamp(folder: Path) -> Stamp | None:
     except OSError:
         return None
     return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _revision(model: ZeroShotClassifier) -> str:
+    named = "\0".join(map(str, model.classes_.tolist())).encode()
+    return hashlib.sha256(named + b"\0\0" + np.ascontiguousarray(model.descriptions_).tobytes()).hexdigest()[:16]
 
 
 def check_answers(model: ZeroShotClassifier) -> None:
