@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import os
+import subprocess
+import sys
 import time
 import unicodedata
 
@@ -158,7 +163,105 @@ def test_oriented_gradients_equal_a_plain_loop():
             histogram[row // 4, column // 4, lower] += (1 - share) * strength
             histogram[row // 4, column // 4, (lower + 1) % 8] += share * strength
     expected = histogram.ravel() / np.sqrt((histogram**2).sum())
-    np.testing.assert_allclose(glyphs.oriented_gradients(picture[None])[0], expected, atol=1e-6)
+    # Directions are rounded to 1/4096 of a bin and strengths to 1/16 of a grey level.
+    np.testing.assert_allclose(glyphs.oriented_gradients(picture[None])[0], expected, atol=2e-4)
+
+
+# --- the same bits on every processor --------------------------------------------------------------------
+#
+# IEEE 754 rounds + − × ÷ √ and conversions exactly. Everything else (trigonometry, sums in an order of the library's
+# choice, BLAS) may differ in the last places between processors. So glyphs.py uses such functions only where their
+# result is rounded to coarse steps at once, and the tests below show that no result lies near the middle of two steps.
+
+EXACT = {
+    *("uint8", "int32", "int64", "float32", "float64", "ndarray", "asarray", "arange", "empty", "empty_like", "zeros"),
+    *("repeat", "sort", "unique", "flatnonzero", "isin", "meshgrid", "moveaxis", "stack", "load", "savez", "random"),
+    *("clip", "rint", "maximum", "sqrt", "radians", "pi"),  # √ and × are rounded exactly
+    "bincount",  # whole numbers only: test_votes_are_whole_numbers_whose_sums_are_exact
+}
+INEXACT = {"cos", "sin", "arctan2"}
+
+
+def test_every_function_of_numpy_here_is_exact_or_is_disturbed_below():
+    tree = ast.parse(inspect.getsource(glyphs))
+    used = {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and getattr(n.value, "id", "") == "np"}
+    assert used == EXACT & used | INEXACT
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.MatMult)]  # left to BLAS
+
+
+def test_no_direction_is_near_the_middle_between_two_steps():
+    span = np.arange(-510, 511)
+    steps = glyphs._direction(span[:, None], span)
+    away_from_middle = np.abs(steps - np.floor(steps) - 0.5)
+    assert away_from_middle.min() > 1e-5
+    assert 1e-5 > 1000 * np.spacing(np.abs(steps).max())  # arctan2, × and ÷ are wrong by a few of these at most
+
+
+def test_votes_are_whole_numbers_whose_sums_are_exact():
+    below, votes_below, votes_above = glyphs._votes()
+    assert all(np.issubdtype(table.dtype, np.integer) for table in (below, votes_below, votes_above))
+    strongest = int((votes_below + votes_above).max()) * glyphs.CELL**2  # in one bin of one cell
+    assert strongest < 2**53
+    assert strongest**2 * (glyphs.SIDE // glyphs.CELL) ** 2 < 2**63
+
+
+class _Disturbed:
+    """NumPy or a generator whose inexact results are off by −2 to 2 units in the last place."""
+
+    def __init__(self, real, names, rng):
+        self.real, self.names, self.rng, self.calls = real, names, rng, 0
+
+    def __getattr__(self, name):
+        return self._disturbing(getattr(self.real, name)) if name in self.names else getattr(self.real, name)
+
+    def _disturbing(self, function):
+        def disturbed(*arguments, **options):
+            self.calls += 1
+            result = np.asarray(function(*arguments, **options))
+            result = result + self.rng.integers(-2, 3, size=result.shape) * np.spacing(result)
+            return result if result.ndim else float(result)
+
+        return disturbed
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_features_are_the_same_bits_where_every_inexact_operation_is_off_by_two_units(dataset, monkeypatch, seed):
+    codes = np.arange(seed, 173, 8)
+    rng = np.random.default_rng(seed)
+    disturbed = _Disturbed(np, INEXACT, rng)
+
+    class Dice:
+        default_rng = staticmethod(lambda key: _Disturbed(np.random.default_rng(key), {"uniform", "normal"}, rng))
+
+    disturbed.random = Dice
+    monkeypatch.setattr(glyphs, "np", disturbed)
+    glyphs._votes.cache_clear()
+    try:
+        images = glyphs.draw_letters([dataset.class_names[code] for code in codes])
+        features = glyphs.oriented_gradients(images)
+    finally:
+        glyphs._votes.cache_clear()
+    assert disturbed.calls > 1000
+    rows = np.flatnonzero(np.isin(dataset.labels, codes))
+    assert images.tobytes() == dataset.images[rows].tobytes()
+    assert features.tobytes() == dataset.features[rows].tobytes()
+
+
+@pytest.mark.parametrize("features", ["X86_V4", "X86_V4 X86_V3"])
+def test_features_are_the_same_bits_without_some_instructions_of_the_processor(features):
+    code = (
+        "import hashlib; from firstsight.data import glyphs; images = glyphs.draw_letters('éŵ'); "
+        "print(hashlib.sha256(images.tobytes() + glyphs.oriented_gradients(images).tobytes()).hexdigest())"
+    )
+    printed = []
+    for disabled in ("", features):
+        environment = {**os.environ, "NPY_DISABLE_CPU_FEATURES": disabled}
+        child = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+        if "NPY_DISABLE_CPU_FEATURES" in child.stderr and child.returncode:
+            pytest.skip(f"this NumPy cannot do without {features}")
+        assert child.returncode == 0, child.stderr
+        printed.append(child.stdout)
+    assert printed[0] == printed[1]
 
 
 def test_features_do_not_depend_on_how_many_pictures_are_taken_at_once():

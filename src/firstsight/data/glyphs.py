@@ -10,6 +10,7 @@ import contextlib
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from firstsight.errors import CannotWrite, FirstsightError
 from firstsight.files import cache_folder, write_atomically
 
 # Raise it with every change that moves a pixel, a feature or a split: old cache files are then left alone.
-VERSION = 1
+VERSION = 2
 
 # Named, not searched for: the folder also holds fonts that answer for every letter with a box (LastResort)
 # or with another sign (Computer Modern has Æ, υ or a bracket at the place of À).
@@ -181,44 +182,94 @@ def _large(letter: str, font: ImageFont.FreeTypeFont) -> Image.Image:
 def _vary(large: Image.Image, rng: np.random.Generator) -> np.ndarray:
     """One 32×32 drawing: turned, sized and shifted a little."""
     angle = np.radians(rng.uniform(-7, 7))
-    width, height = rng.uniform(0.85, 1.05, size=2)
+    cosine, sine = _rounded(np.cos(angle)), _rounded(np.sin(angle))
+    width, height = map(_rounded, rng.uniform(0.85, 1.05, size=2))
     middle = SIDE * _FINE / 2
-    shift = rng.uniform(-1.2, 1.2, size=2) * _FINE
-    # PIL asks where each new pixel comes from: the turn and the sizes are those of the way back.
-    back = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]) / [[width], [height]]
-    offset = middle - back @ (middle + shift)
-    matrix = (*back[0], offset[0], *back[1], offset[1])
+    x, y = (middle + _rounded(shift * _FINE) for shift in rng.uniform(-1.2, 1.2, size=2))
+    # PIL asks where each new pixel comes from: the turn and the sizes are those of the way back. Plain floats, because
+    # the product of two matrices may be rounded differently on another processor.
+    xx, xy, yx, yy = cosine / width, sine / width, -sine / height, cosine / height
+    matrix = (xx, xy, middle - (xx * x + xy * y), yx, yy, middle - (yx * x + yy * y))
     turned = large.transform(large.size, Image.Transform.AFFINE, matrix, Image.Resampling.BILINEAR)
     return np.asarray(turned.reduce(_FINE))
+
+
+def _rounded(value: float) -> float:
+    """A multiple of 2⁻³⁰: far coarser than the last bits of a cosine, which differ between processors."""
+    return round(float(value) * 2**30) / 2**30
 
 
 # --- features --------------------------------------------------------------------------------------------
 
 
 def oriented_gradients(images: np.ndarray, at_once: int = 256) -> np.ndarray:
-    """Histograms of oriented gradients (n, 8 · 8 · 8) of grey pictures (n, 32, 32), each of length 1.
+    """Histograms of oriented gradients (n, 8 · 8 · 8) of grey pictures (n, 32, 32) of bytes, each of length 1.
 
     Every pixel votes with the strength of its gradient for the two of the eight directions (0 to 180°) that
     are nearest to its own, in proportion; votes are summed over cells of 4×4 pixels. Takes `at_once` pictures
     at a time, so that working memory does not grow with their number.
+
+    The result is the same to the last bit on every processor: votes are whole numbers (`_votes`), so sums and sums
+    of squares are exact, and the last three steps (square root, division, float32) are rounded exactly by IEEE 754.
     """
-    cells = images.shape[1] // CELL
-    features = np.empty((len(images), cells, cells, ORIENTATIONS), dtype=np.float32)
+    width = (SIDE // CELL) ** 2 * ORIENTATIONS
+    below, votes_below, votes_above = _votes()
+    cells = np.arange(SIDE) // CELL
+    first_bin = ((SIDE // CELL) * cells[:, None] + cells) * ORIENTATIONS  # of each pixel's cell
+    features = np.empty((len(images), width), dtype=np.float32)
     for start in range(0, len(images), at_once):
-        batch = images[start : start + at_once].astype(np.float32)
-        down, right = np.gradient(batch, axis=(1, 2))
-        strength = np.hypot(down, right)
-        direction = np.arctan2(down, right) * (ORIENTATIONS / np.pi) % ORIENTATIONS  # in bins, 0 to 8
-        for orientation in range(ORIENTATIONS):
-            away = np.abs(direction - orientation)
-            away = np.minimum(away, ORIENTATIONS - away)  # 179° is next to 0°
-            votes = strength * np.maximum(1 - away, 0)
-            histogram = votes.reshape(-1, cells, CELL, cells, CELL).sum(axis=(2, 4))
-            features[start : start + at_once, :, :, orientation] = histogram
-    flat = features.reshape(len(images), -1)
-    length = np.linalg.norm(flat, axis=1, keepdims=True)
-    made: np.ndarray = flat / np.maximum(length, np.finfo(np.float32).tiny)  # an empty picture stays zero
-    return made
+        batch = images[start : start + at_once].astype(np.int32)
+        down, right = _doubled_gradient(batch, 1), _doubled_gradient(batch, 2)
+        gradient = (down + _STEEPEST) * (2 * _STEEPEST + 1) + right + _STEEPEST  # its position in the tables
+        here = first_bin + np.arange(len(batch))[:, None, None] * width
+        orientation = below[gradient]
+        histograms = np.zeros(len(batch) * width)
+        for bins, votes in ((orientation, votes_below), ((orientation + 1) % ORIENTATIONS, votes_above)):
+            # Sums of whole numbers below 2⁵³ are exact in float64.
+            histograms += np.bincount((here + bins).ravel(), votes[gradient].ravel(), minlength=len(histograms))
+        whole = histograms.reshape(len(batch), width).astype(np.int64)
+        length = np.sqrt((whole * whole).sum(axis=1, keepdims=True).astype(np.float64))
+        features[start : start + at_once] = whole / np.maximum(length, 1)  # an empty picture stays zero
+    return features
+
+
+_STEEPEST = 2 * 255  # gradients are doubled, so that (right neighbour − left neighbour) / 2 is a whole number
+# Votes are at most 722 · 8 · 4096; sixteen of them, squared, 64 times, still fit an int64.
+_STRENGTH_STEPS = 8
+_SHARE_STEPS = 4096
+
+
+@cache
+def _votes() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For each doubled gradient (down, right): the direction below its own, its vote for that one and for the next.
+
+    Votes are whole numbers. Strength and direction are rounded to steps on which every processor agrees: a square root
+    is rounded exactly everywhere, and no direction of a pair of whole numbers within ±510 is nearer than 1e-5 steps to
+    the middle between two steps, while an arctangent is wrong by 1e-10 of them at most (tests/data/test_glyphs.py
+    tries all pairs).
+    """
+    span = np.arange(-_STEEPEST, _STEEPEST + 1)
+    down, right = np.meshgrid(span, span, indexing="ij")
+    strength = np.rint(np.sqrt(down * down + right * right) * _STRENGTH_STEPS).astype(np.int64)
+    steps = np.rint(_direction(down, right)).astype(np.int64) % (ORIENTATIONS * _SHARE_STEPS)
+    share = steps % _SHARE_STEPS
+    made = steps // _SHARE_STEPS, strength * (_SHARE_STEPS - share), strength * share
+    return tuple(table.ravel() for table in made)  # type: ignore[return-value]
+
+
+def _direction(down: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Direction of gradients in steps, before rounding: 180° are 8 · 4096 steps."""
+    return np.arctan2(down, right) * (ORIENTATIONS * _SHARE_STEPS / np.pi)
+
+
+def _doubled_gradient(images: np.ndarray, axis: int) -> np.ndarray:
+    """Twice the central difference; at the border twice the difference to the only neighbour."""
+    pixels = np.moveaxis(images, axis, -1)
+    doubled = np.empty_like(pixels)
+    doubled[..., 1:-1] = pixels[..., 2:] - pixels[..., :-2]
+    doubled[..., 0] = 2 * (pixels[..., 1] - pixels[..., 0])
+    doubled[..., -1] = 2 * (pixels[..., -1] - pixels[..., -2])
+    return np.moveaxis(doubled, -1, axis)
 
 
 # --- cache -----------------------------------------------------------------------------------------------

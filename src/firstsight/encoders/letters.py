@@ -16,7 +16,7 @@ from firstsight.data.glyphs import CELL, ORIENTATIONS, SIDE, oriented_gradients
 
 LETTERS = "firstsight-letters"
 # Raise it with every change that moves a feature: models and caches of the former ones are then told apart.
-VERSION = 1
+VERSION = 2
 _INK_SIDE = 26  # of 32: what a letter in the middle leaves free for the gradients at its edge
 _INK = 0.45  # of the strongest ink: twice what the noise of the embedded pictures reaches
 _BLANK = 24  # of 255: no stroke is fainter
