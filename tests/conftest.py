@@ -5,10 +5,16 @@ from __future__ import annotations
 import copy
 import json
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 # Tests are many small problems: two processes with one thread each finish them sooner than one with two threads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# A cache for this run alone, which the processes of pytest-xdist share: what is in the user's decides no test.
+_MAIN = "PYTEST_XDIST_WORKER" not in os.environ
+if _MAIN:
+    os.environ["FIRSTSIGHT_CACHE"] = tempfile.mkdtemp(prefix="firstsight-tests-")
 
 import numpy as np
 import pytest
@@ -19,6 +25,11 @@ from firstsight.evaluation import fit_on
 from firstsight.execution.plan import Job
 from firstsight.methods import ESZSL
 from firstsight.records.storage import records_file
+
+
+def pytest_unconfigure() -> None:
+    if _MAIN:
+        shutil.rmtree(os.environ["FIRSTSIGHT_CACHE"], ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

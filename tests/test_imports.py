@@ -19,7 +19,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 # What each part of the package may know besides itself. "files" and "schemas" stand beside "errors"; "firstsight"
 # is the bare package, for its version. A new part must be entered here before it is imported anywhere.
-BASE = {"errors", "files", "schemas", "disk_rows", "child_processes", "devices", "data_parallel"}
+BASE = {"errors", "files", "schemas", "disk_rows", "identity", "child_processes", "devices", "data_parallel"}
 JUDGED = BASE | {"terminal", "data", "methods", "evaluation"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "terminal": set(),
     "files": {"errors"},
     "disk_rows": {"errors", "files"},
+    "identity": {"disk_rows"},
     "devices": {"errors"},
     "data_parallel": {"errors"},
     "observing": set(),

@@ -178,7 +178,7 @@ def some(tmp_path, npz):
     from firstsight.execution.run_job import failed
 
     data = read_npz(npz)
-    (record,) = failed(Job("small", "eszsl", ("zsl",), 0), "", 1.0, data.split_hash, data.features_hash)
+    (record,) = failed(Job("small", "eszsl", ("zsl",), 0), "", 1.0, data.split_hash, data.features_fingerprint)
     out = tmp_path / "some"
     out.mkdir()
     done = {**record.as_json(), "status": "done", "error": None}

@@ -20,7 +20,7 @@ def test_a_fit_is_the_methods_own(small, tmp_path, method):
             fit_on(ESZSL(), small).decision_function(small.features).tobytes()
         )
         assert (made.provenance.dataset, made.provenance.split) == ("small", small.split_hash)
-        assert made.provenance.features == small.features_hash
+        assert made.provenance.features == small.features_fingerprint
 
 
 def test_confidence_is_measured_when_asked(small):

@@ -14,8 +14,9 @@ from firstsight.data.folds import validation_folds
 from firstsight.data.rules import Finding, quick_findings
 from firstsight.data.rules.arrays import PARTS, as_float32, as_integers, frozen
 from firstsight.data.unchecked import UncheckedDataset
-from firstsight.disk_rows import LARGEST_BLOCK, DiskRows, blocks_of
+from firstsight.disk_rows import DiskRows
 from firstsight.errors import BadInput, UnknownName
+from firstsight.identity import fingerprint
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -161,13 +162,9 @@ class ZeroShotDataset:
         return digest.hexdigest()[:16]
 
     @cached_property
-    def features_hash(self) -> str:
-        """16 hexadecimal digits that change when a feature or a description does; the split does not enter."""
-        digest = hashlib.sha256(str(self.features.shape).encode())
-        for array in (self.features, self.description_matrix):
-            for _, rows in blocks_of(array, LARGEST_BLOCK):
-                digest.update(rows.astype("<f4", copy=False).data)
-        return digest.hexdigest()[:16]
+    def features_fingerprint(self) -> str:
+        """Text that stands for features and descriptions, without the split; compare with `identity.same_data`."""
+        return fingerprint("", self.features, self.description_matrix)
 
     def validation_folds(
         self,

@@ -15,6 +15,7 @@ from firstsight.execution.plan import Job, longest_first, missing
 from firstsight.execution.runner import Event, Place, Runner, checkpoint_of, run_here
 from firstsight.execution.shared_data import features_key, identity_of_data, share, unshare
 from firstsight.files import remove_stale, scratch_folder
+from firstsight.identity import same_data
 from firstsight.records.record_schema import Record, key_of
 from firstsight.records.storage import OtherRecords, RecordFile, is_held
 
@@ -70,7 +71,7 @@ def prepare(
         if names.count(name) > 1:
             raise BadInput(f"Two of the data sets are called {name!r}; benchmark them into two folders, one by one.")
     files = {name: RecordFile(folder, name) for name in names}
-    features = {dataset.name: dataset.features_hash for dataset in datasets}
+    features = {dataset.name: dataset.features_fingerprint for dataset in datasets}
     there = {name: file.read() for name, file in files.items()}
     try:
         for dataset in datasets:
@@ -127,7 +128,7 @@ def _refuse_other_data(records: list[Record], dataset: ZeroShotDataset, features
                 f"{path} holds records of another split that is also called {dataset.name!r} ({record.split}, and "
                 f"this one is {dataset.split_hash})"
             )
-        if (record.features or features) != features:
+        if record.features and not same_data(record.features, features):
             raise OtherRecords(f"{path} holds records of {dataset.name!r} with other features or descriptions")
 
 

@@ -38,7 +38,7 @@ def rest_of(dataset: ZeroShotDataset) -> dict[str, Any]:
 
 def identity_of_data(dataset: ZeroShotDataset) -> str:
     """Changes when anything does that a fit is shown."""
-    return f"{dataset.features_hash}-{dataset.split_hash}"
+    return f"{dataset.features_fingerprint}-{dataset.split_hash}"
 
 
 def unshare(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import warnings
@@ -19,9 +20,10 @@ from firstsight.data_parallel import team
 from firstsight.devices import Precision, find_device
 from firstsight.disk_rows import DiskRows
 from firstsight.errors import BadInput, FirstsightWarning, StaleCheckpoint
+from firstsight.identity import fingerprint
 from firstsight.methods.base import RandomState, ZeroShotClassifier
 from firstsight.methods.parts.alternating import AlternatingTraining, factor_to_length
-from firstsight.methods.parts.checkpoint import Checkpoint, fingerprint
+from firstsight.methods.parts.checkpoint import Checkpoint
 from firstsight.methods.parts.class_input import Candidates
 from firstsight.methods.parts.disk_tensor import DiskTensor
 from firstsight.methods.parts.rows import Rows, RowsInMemory
@@ -322,7 +324,7 @@ class DeepEmbedding(ZeroShotClassifier):
             begun = {**settings, "random_state": self.random_state}
             if self.precision != "float32":
                 begun["precision"] = self.precision
-            owner = fingerprint(begun, X, y, S, *more)
+            owner = fingerprint(json.dumps(begun, sort_keys=True, default=repr), X, y, S, *more)
             checkpoint = Checkpoint(self.checkpoint, owner)
         sizes = (X.shape[1], S.shape[1], len(S))
         scaled = self._scale_features if isinstance(X, DiskRows) else None  # rows in memory are so already

@@ -38,7 +38,9 @@ class Provenance(Schema):
 
     dataset: str | None = Field(default=None, description="the data set's name")
     split: str | None = Field(default=None, description="hash of classes, labels and parts")
-    features: str | None = Field(default=None, description="hash of the features")
+    features: str | None = Field(
+        default=None, description="fingerprint of features and descriptions (firstsight.identity)"
+    )
     backbone: BackboneUsed | None = Field(default=None, description="the vision model, for a model of pictures")
     pictures: PictureCounts | None = Field(default=None, description="how many pictures took which part")
     seed: int | None = Field(default=None, description="what everything random followed from")
@@ -53,7 +55,7 @@ class Provenance(Schema):
         facts = {
             "dataset": dataset.name,
             "split": dataset.split_hash,
-            "features": dataset.features_hash,
+            "features": dataset.features_fingerprint,
             "parameters": model.resolved_parameters(),
         }
         return cls.read({**facts, **more})

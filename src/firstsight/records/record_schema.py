@@ -112,7 +112,10 @@ class Record(Schema):
     )
     parameters_hash: str | None = Field(None, description="of what the fit began with")
     split: str = Field("", description="hash of classes, labels and parts; two under one name are refused")
-    features: str | None = Field(None, description="hash of features and descriptions; two under one name are refused")
+    features: str | None = Field(
+        None,
+        description="fingerprint of features and descriptions (firstsight.identity); two under one name are refused",
+    )
     given: Dictionary[Any] = Field({}, description="the parameters that were not defaults")
     tuned: Tuned | Literal[False] = Field(False, description="how they were found")
 

@@ -9,6 +9,7 @@ from statistics import mean
 from typing import Any
 
 from firstsight.errors import BadInput
+from firstsight.identity import same_data
 from firstsight.records import read_records
 from firstsight.records.record_schema import Record
 from firstsight.reporting.published_figures import dataset_order, paper_order
@@ -122,16 +123,14 @@ def read_results(place: str | Path) -> Results:
 
 
 def _refuse_mixtures(records: list[Record]) -> None:
-    values: dict[tuple[str, str], set[str]] = defaultdict(set)
+    first: dict[tuple[str, str], str] = {}
     for record in records:
-        values[record.dataset, "splits"] |= {record.split} - {""}
-        values[record.dataset, "feature files"] |= {record.features or ""} - {""}
-    for (dataset, word), hashes in values.items():
-        if len(hashes) > 1:
-            raise BadInput(
-                f"The records of {dataset} come from {len(hashes)} different {word} ({', '.join(sorted(hashes))}); "
-                "their figures cannot stand in one table: keep those of one."
-            )
+        for what, fingerprint in (("splits", record.split), ("feature files", record.features)):
+            if fingerprint and not same_data(first.setdefault((record.dataset, what), fingerprint), fingerprint):
+                raise BadInput(
+                    f"The records of {record.dataset} come from different {what}; their figures cannot stand in one "
+                    "table: keep those of one."
+                )
 
 
 def figure_of(record: Record, metric: str) -> float | None:

@@ -15,20 +15,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from firstsight.disk_rows import DiskRows
 from firstsight.errors import BadInput, StaleCheckpoint
 from firstsight.files import require_file, write_atomically
+from firstsight.identity import same_data
 from firstsight.schemas import Schema, reason
-
-
-def fingerprint(settings: dict[str, Any], *arrays: np.ndarray | DiskRows) -> str:
-    """Says which fit a checkpoint belongs to: the same settings and, byte for byte, the same data."""
-    digest = hashlib.blake2b(json.dumps(settings, sort_keys=True, default=repr).encode(), digest_size=16)
-    for array in arrays:
-        digest.update(f"{array.shape}{array.dtype}".encode())
-        for _, rows in array.blocks() if isinstance(array, DiskRows) else [(None, np.ascontiguousarray(array))]:
-            digest.update(rows.data)
-    return digest.hexdigest()
 
 
 class CheckpointHeader(Schema):
@@ -45,7 +35,12 @@ class CheckpointHeader(Schema):
     def digest_with(self, tensors: dict[str, Tensor]) -> str:
         """What `digest` must be."""
         rest = {**self.model_dump(exclude={"digest"}), "arrays": sorted(tensors)}
-        return fingerprint(rest, *(tensors[name].detach().numpy() for name in sorted(tensors)))
+        digest = hashlib.blake2b(json.dumps(rest, sort_keys=True, default=repr).encode(), digest_size=16)
+        for name in sorted(tensors):
+            array = np.ascontiguousarray(tensors[name].detach().numpy())
+            digest.update(f"{array.shape}{array.dtype}".encode())
+            digest.update(array.data)
+        return digest.hexdigest()
 
 
 class Checkpoint:
@@ -75,7 +70,7 @@ class Checkpoint:
             raise StaleCheckpoint(
                 f"{self.path} is not a readable checkpoint ({why}); delete it to start this fit again.", self.path
             ) from error
-        if header.owner != self.owner:
+        if not same_data(header.owner, self.owner):
             raise StaleCheckpoint(
                 f"{self.path} is the checkpoint of a fit with other data or parameters; delete it to start again, "
                 "or choose another place for this one.",
