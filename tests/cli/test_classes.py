@@ -82,7 +82,7 @@ def test_a_new_class_is_answered_and_a_known_one_changed(cli, model, small, tmp_
 BAD = {
     "two rows for class 'yak'": "class,{names}\nyak,1,0,1,0,1,0\nyak,1,0,1,0,1,0\n",
     "lacks 'trait 5'": "class,trait 0,trait 1,trait 2,trait 3,trait 4\nyak,1,0,1,0,1\n",
-    "has 'wings', which it does not know": "class,{names},wings\nyak,1,0,1,0,1,0,1\n",
+    "has 'wings', which the model does not know": "class,{names},wings\nyak,1,0,1,0,1,0,1\n",
     "Class 'yak' has no value (NaN) for attribute 'trait 5'": "class,{names}\nyak,1,0,1,0,1,\n",
     "must hold numbers": "class,{names}\nyak,1,0,1,0,1,often\n",
     "could not be read": "",

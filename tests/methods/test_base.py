@@ -86,10 +86,10 @@ def test_numbers_as_names_are_names(task):
 
 REFUSED = {
     r"10 attributes, but `classes` has 9 columns and lacks 'tail';": lambda t: t.drop(columns="tail"),
-    r"lacks 'wings' and has 'wing', which it does not know \(did you mean 'wings'\?\)": lambda t: t.rename(
+    r"lacks 'wings' and has 'wing', which the model does not know \(did you mean 'wings'\?\)": lambda t: t.rename(
         columns={"wings": "wing"}
     ),
-    r"has 'zebra', which it does not know;": lambda t: t.assign(zebra=1.0),
+    r"has 'zebra', which the model does not know;": lambda t: t.assign(zebra=1.0),
     r"lacks 'horns' and repeats 'fur'": lambda t: t.set_axis(["fur", "fur", *NAMES[2:]], axis="columns"),
 }
 

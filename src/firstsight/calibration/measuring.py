@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from firstsight.errors import BadInput
 from firstsight.evaluation import figures, fit_on
 from firstsight.evaluation.reliability import reliability
 from firstsight.evaluation.trade_off import TradeOff, best_constant, trade_off
+from firstsight.methods.parts.class_input import fitted_order
 from firstsight.terminal import progress
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def calibrate(
     Calibration
         To be set as the model's `calibration_`.
     """
+    dataset = _in_model_order(dataset, model)
     if folds is None:
         n_seen = len(dataset.seen_classes)
         if n_seen < 4:
@@ -114,6 +116,17 @@ def calibrate(
         training_classes=round(np.mean([len(fold.seen_classes) for fold in folds])),
         familiarity=measure_familiarity(dataset, folds),
     )
+
+
+def _in_model_order(dataset: ZeroShotDataset, model: ZeroShotClassifier) -> ZeroShotDataset:
+    """The data set with its features where the model has them, matched by name where both have names."""
+    fitted = getattr(model, "feature_names_in_", None)
+    if fitted is None or dataset.feature_names is None:
+        return dataset
+    order = fitted_order(dataset.feature_names, fitted.tolist(), f"the data set {dataset.name!r}")
+    if order is None:
+        return dataset
+    return replace(dataset, features=dataset.features[:, order], feature_names=tuple(fitted.tolist()))
 
 
 @dataclass(frozen=True)

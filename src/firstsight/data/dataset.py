@@ -49,6 +49,8 @@ class ZeroShotDataset:
         Pictures of uint8.
     sample_names : tuple of str, optional
         What the N rows are called, such as file names.
+    feature_names : tuple of str, optional
+        What the d columns of the features are called; a fitted model then matches features by name.
     numbered_from : int
         What the source calls row 0 and class 0: messages speak in its numbering, arrays count from 0.
 
@@ -76,6 +78,7 @@ class ZeroShotDataset:
     attribute_names: tuple[str, ...] | None = None
     images: np.ndarray | None = None
     sample_names: tuple[str, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
     numbered_from: InitVar[int] = 0
 
     def __post_init__(self, numbered_from: int) -> None:
@@ -83,7 +86,7 @@ class ZeroShotDataset:
             self._set(field, frozen(as_float32(field, getattr(self, field))))
         for field in ("labels", *PARTS):
             self._set(field, frozen(as_integers(field, getattr(self, field))))
-        for field in ("class_names", "attribute_names", "sample_names"):
+        for field in ("class_names", "attribute_names", "sample_names", "feature_names"):
             if getattr(self, field) is not None:
                 self._set(field, tuple(str(name) for name in getattr(self, field)))
         if self.images is not None:
@@ -104,7 +107,8 @@ class ZeroShotDataset:
         if unchecked.features is None or unchecked.labels is None:
             raise BadInput(unchecked.absent)
         kept = ("name", "features", "labels", "class_names", "description_matrix", "attribute_names", "images")
-        fields: dict[str, Any] = {name: getattr(unchecked, name) for name in (*kept, "sample_names", "numbered_from")}
+        more = ("sample_names", "feature_names", "numbered_from")
+        fields: dict[str, Any] = {name: getattr(unchecked, name) for name in (*kept, *more)}
         return cls(**{**fields, **unchecked.parts})
 
     def __repr__(self) -> str:

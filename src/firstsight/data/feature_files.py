@@ -25,7 +25,8 @@ class FeatureFile:
     """Features (n, d) float32 of n named samples, their classes where known, and what made them.
 
     `backbone` holds name, fingerprint and dim of the model that looked at the pictures; None for features from
-    elsewhere. `skipped` are the pictures that could not be read, with the reason.
+    elsewhere. `skipped` are the pictures that could not be read, with the reason. `feature_names` are the columns of a
+    table; arrays have none.
     """
 
     features: np.ndarray
@@ -33,6 +34,7 @@ class FeatureFile:
     labels: list[str] | None = None
     backbone: dict[str, Any] | None = None
     skipped: list[tuple[str, str]] = field(default_factory=list)
+    feature_names: list[str] | None = None
 
 
 def write_feature_file(path: str | Path, content: FeatureFile) -> None:
@@ -86,8 +88,8 @@ def read_feature_file(path: str | Path) -> FeatureFile:
     """
     path = Path(path)
     if path.suffix not in _ARRAYS:
-        features, names, classes = _read_samples(path)
-        return FeatureFile(features, [str(name) for name in names], classes)
+        features, names, classes, columns = _read_samples(path)
+        return FeatureFile(features, [str(name) for name in names], classes, feature_names=columns)
     arrays = read_arrays(path, ("features", "sample_names", "labels", "backbone", "skipped"))
     features, names = _features_and_names(path, arrays)
     labels = arrays.get("labels")
@@ -116,7 +118,7 @@ def read_features(path: str | Path) -> tuple[np.ndarray, list[Any]]:
     path = Path(path)
     if path.suffix in _ARRAYS:
         return _features_and_names(path, read_arrays(path, ("features", "sample_names")))
-    features, names, _ = _read_samples(path)
+    features, names, _, _ = _read_samples(path)
     return features, names
 
 
@@ -130,11 +132,11 @@ def _features_and_names(path: Path, arrays: dict[str, np.ndarray]) -> tuple[np.n
     return features, list(range(len(features)) if names is None else names)
 
 
-def _read_samples(path: Path) -> tuple[np.ndarray, list[Any], list[str] | None]:
+def _read_samples(path: Path) -> tuple[np.ndarray, list[Any], list[str] | None, list[str]]:
     table = read_table(path, {"class", "split", "sample"}, or_first=False).drop(columns="split", errors="ignore")
     labels = texts(path, table.pop("class")) if "class" in table else None
     names = texts(path, table.pop("sample")) if "sample" in table else list(range(len(table)))
-    return numbers(path, table), names, labels
+    return numbers(path, table), names, labels, [str(column) for column in table.columns]
 
 
 def _header() -> type[Backbone]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -61,8 +61,8 @@ def propose_splits(
     ----------
     name : str
         What reports call the data set.
-    features : array (N, d)
-        One row per sample.
+    features : DataFrame or array (N, d)
+        One row per sample; the columns of a DataFrame are the names of the features.
     labels : sequence of N str
         Class names.
     descriptions : DataFrame
@@ -103,6 +103,7 @@ def propose_splits(
         test_unseen=np.flatnonzero(is_unseen),
         attribute_names=tuple(map(str, table.columns)),
         sample_names=None if sample_names is None else tuple(sample_names),
+        feature_names=_column_names(features),
     )
     seen = np.unique(codes[train])
     chosen = random.permutation(seen)[: min(max(1, round(len(seen) / 3)), len(seen) - 1)]
@@ -124,8 +125,8 @@ def make_dataset(
 
     Parameters
     ----------
-    X : array (N, d)
-        Features.
+    X : DataFrame or array (N, d)
+        Features; the columns of a DataFrame are their names.
     y : sequence of N str
         Class names.
     descriptions : DataFrame
@@ -226,6 +227,12 @@ def _unseen(names: list[str], unseen: Sequence[str] | float, random: np.random.G
     if len(set(unseen)) > len(names) - 2:
         raise BadInput(f"{len(set(unseen))} of {len(names)} classes are to be unseen; leave at least 2 to learn from.")
     return unseen
+
+
+def _column_names(features: Any) -> tuple[str, ...] | None:
+    """The columns of a DataFrame where all of them are names."""
+    columns = list(getattr(features, "columns", []))
+    return tuple(columns) if columns and all(isinstance(column, str) for column in columns) else None
 
 
 def _loc(rows: np.ndarray) -> np.ndarray:

@@ -42,6 +42,7 @@ def make_training_set(
     labels: Sequence[str],
     descriptions: pd.DataFrame,
     unlabeled: np.ndarray | None = None,
+    feature_names: Sequence[str] | None = None,
 ) -> TrainingSet:
     """Put labelled rows, descriptions and unlabelled rows together; every labelled class must be described."""
     check_described(labels, descriptions)
@@ -62,6 +63,7 @@ def make_training_set(
         test_seen=np.array([], dtype=np.int64),
         test_unseen=np.array([], dtype=np.int64),
         attribute_names=tuple(map(str, descriptions.columns)),
+        feature_names=None if feature_names is None else tuple(feature_names),
     )
 
 

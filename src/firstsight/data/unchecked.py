@@ -30,6 +30,7 @@ class UncheckedDataset:
     attribute_names: tuple[str, ...] | None = None
     images: np.ndarray | None = None
     sample_names: tuple[str, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
     needed: tuple[str, ...] = ("train", "test_unseen")  # parts that must not be empty
     original_attributes: np.ndarray | None = None  # before normalisation, for the audit only
     untrusted: dict[str, np.ndarray] = field(default_factory=dict)  # train_loc, val_loc: for the audit only
@@ -49,5 +50,6 @@ class UncheckedDataset:
             dataset.attribute_names,
             dataset.images,
             dataset.sample_names,
+            dataset.feature_names,
             dataset.needed_parts,
         )

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.pipeline import Pipeline
@@ -122,11 +123,11 @@ class ClassWiseSplit(BaseCrossValidator):
             yield np.sort(np.concatenate([np.flatnonzero(unseen), held]))
 
 
-def _last_step(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray, np.ndarray]:
+def _last_step(estimator: Any, X: Any, y: Any) -> tuple[Any, Any, np.ndarray]:
     """The method itself, rows as it sees them, and labels."""
     if isinstance(estimator, Pipeline):
         X, estimator = transformed(estimator, X), estimator[-1]
-    return estimator, np.asarray(X), np.asarray(y)
+    return estimator, X if isinstance(X, pd.DataFrame) else np.asarray(X), np.asarray(y)
 
 
 def _unseen(model: Any, truth: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ on the class alone, so that it is computed once per call and not once per block 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -17,7 +18,7 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import accuracy_score
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from firstsight.devices import PRECISIONS
 from firstsight.disk_rows import DiskRows, blocks_of
@@ -30,6 +31,8 @@ from firstsight.methods.parts.class_input import (
     attribute_names,
     check_finite,
     described_classes,
+    feature_names,
+    fitted_order,
     in_fitted_order,
     places_of,
     read_descriptions,
@@ -102,6 +105,7 @@ class ZeroShotClassifier(ScikitLearnClassifier):
 
     # Set by every fit.
     n_features_in_: int
+    feature_names_in_: np.ndarray  # (d,) set where the names of the features are known: the columns of a DataFrame
     classes_: np.ndarray  # (C,) every class that has a description
     descriptions_: np.ndarray  # (C, a)
     seen_code_: np.ndarray  # (C,) code of each class among those with training rows, −1 for the others
@@ -144,8 +148,9 @@ class ZeroShotClassifier(ScikitLearnClassifier):
 
         Parameters
         ----------
-        X : array (n, d) or DiskRows
-            Features, one row per sample; a method with `reads_blocks` never loads rows on the disk as a whole.
+        X : DataFrame, array (n, d) or DiskRows
+            Features, one row per sample; a method with `reads_blocks` never loads rows on the disk as a whole. The
+            columns of a DataFrame name the features (`feature_names_in_`).
         y : array (n,)
             Class names or numbers.
         descriptions : DataFrame indexed by class, or array whose row numbers are the labels
@@ -167,8 +172,9 @@ class ZeroShotClassifier(ScikitLearnClassifier):
 
         Parameters
         ----------
-        X : array (n, d)
-            Features, one row per sample.
+        X : DataFrame or array (n, d)
+            Features, one row per sample. Columns of a DataFrame are matched by name, in any order, if the model knows
+            the names of its features (`feature_names_in_`); columns of an array are taken by position.
         classes : None, list of classes, or DataFrame
             None: every class that has a description. A list: just these. A DataFrame of descriptions indexed by
             class: these, whether training knew them or not; new classes need no retraining. Its columns are
@@ -380,6 +386,9 @@ class ZeroShotClassifier(ScikitLearnClassifier):
     def _checked_pair(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         """Rows and their classes; rows on the disk stay there if the method reads blocks, which checks them."""
         if not isinstance(X, DiskRows) or not self.reads_blocks:
+            if isinstance(X, pd.DataFrame) and not X.columns.is_unique:
+                twice = X.columns[X.columns.duplicated()][0]
+                raise BadInput(f"X has two columns {twice!r}; give every feature its own name.")
             X, y = validate_data(self, _loaded(X), y, dtype=list(self._dtypes), ensure_all_finite=False)
             check_finite(X, "X")
             return X, column_or_1d(y)
@@ -433,13 +442,32 @@ class ZeroShotClassifier(ScikitLearnClassifier):
         check_is_fitted(self)
         X = _loaded(X)
         if not self._is_as_fitted(X):
+            order = self._column_order(X)
             try:
-                X = validate_data(self, X, dtype=list(self._dtypes), reset=False, ensure_all_finite=False)
+                X = check_array(X, dtype=list(self._dtypes), ensure_all_finite=False, estimator=self, input_name="X")
             except ValueError as error:  # scikit-learn's own sentence
                 raise BadInput(str(error)) from error
+            X = X if order is None else np.ascontiguousarray(X[:, order])
+            self._check_width(X)
         rows: np.ndarray = X
         check_finite(rows, "X")
         return rows
+
+    def _column_order(self, X: Any) -> list[int] | None:
+        """Where the features are among the columns of X; None: where they were in the fit, or X names no columns.
+
+        scikit-learn rejects columns in another order; here they are put in order, as `ColumnTransformer` does.
+        """
+        columns = feature_names(X)
+        if columns is None:
+            return None
+        fitted = getattr(self, "feature_names_in_", None)
+        if fitted is None:
+            warnings.warn(
+                f"X has feature names, but {type(self).__name__} was fitted without feature names", stacklevel=4
+            )
+            return None
+        return fitted_order(columns, fitted.tolist(), "X")
 
     def _is_as_fitted(self, X: Any) -> bool:
         """Whether scikit-learn would hand X back as it is; to find out takes it longer than to name a row."""
@@ -449,10 +477,9 @@ class ZeroShotClassifier(ScikitLearnClassifier):
             and X.dtype in self._dtypes
             and len(X) > 0
             and X.shape[1] == self.n_features_in_
-            and not hasattr(self, "feature_names_in_")  # else it warns of columns without names
         )
 
-    def _check_width(self, X: DiskRows) -> DiskRows:
+    def _check_width(self, X: Any) -> Any:
         check_is_fitted(self)
         if X.shape[1] != self.n_features_in_:  # in scikit-learn's words
             raise BadInput(
@@ -476,6 +503,7 @@ class ZeroShotClassifier(ScikitLearnClassifier):
         return out
 
     def _confidence(self, X: ArrayLike, classes: Candidates = None) -> np.ndarray:
+        X = X if isinstance(X, DiskRows) else self._check_rows(X)
         scores, seen = self._score_table(X, classes), self._candidates(classes)[2] >= 0
         confidence: np.ndarray = self.calibration_.confidence(self, X, scores, seen)
         return confidence

@@ -257,6 +257,8 @@ def _rebuild(
             raise ValueError(f"{name!r} is not a fitted attribute")
     for name, value in about.values.items():
         setattr(model, name, _names(value) if name in _NAMES else value)
+    if "feature_names_in_" in about.values:  # of the type that scikit-learn gives it
+        model.feature_names_in_ = model.feature_names_in_.astype(object)
     model.classes_ = _names(about.values["classes_"])
     renamed = _RENAMED if "class_attributes_" in arrays else {}
     for name, array in arrays.items():
@@ -310,6 +312,9 @@ def _check_shapes(model: ZeroShotClassifier, size: int) -> None:
     names = getattr(model, "attribute_names_in_", None)
     if names is not None and (names.shape != (width,) or names.dtype.kind != "U"):
         raise ValueError(f"{len(names)} attribute_names_in_ do not match {width} attributes")
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None and (names.shape != (model.n_features_in_,) or not all(isinstance(n, str) for n in names)):
+        raise ValueError(f"{len(names)} feature_names_in_ do not match {model.n_features_in_} features")
     check_removed(model)
 
 

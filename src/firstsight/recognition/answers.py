@@ -197,8 +197,8 @@ def answer(
         raise BadInput(f"`top` must be at least 1, but is {top}.")
     labels, A, codes = model._candidates(classes)
     seen = codes >= 0
-    rows, _, blocks = model._score_blocks(X, classes if isinstance(classes, pd.DataFrame) else labels)
-    best = BestClasses(len(rows), min(max(top, 2 if why else 1), len(labels)))
+    X, _, blocks = model._score_blocks(X, classes if isinstance(classes, pd.DataFrame) else labels)
+    best = BestClasses(len(X), min(max(top, 2 if why else 1), len(labels)))
     less, sure, known = 0.0, None, None
     if calibration is not None:
         known = reference_scores(model, X, calibration.reference)
@@ -206,14 +206,14 @@ def answer(
         if shift_seen and seen.any() and not seen.all():
             less = calibration.seen_shift * calibration.spread
     for part, columns, scores in blocks:
-        scores = scores.astype(rows.dtype, copy=False)
+        scores = scores.astype(X.dtype, copy=False)
         if less:
             scores = scores - np.where(seen[columns], less, 0).astype(scores.dtype)
         best.add(part, columns, scores)
         if sure is not None:
             sure.add(part, scores)
     reasons = _reasons(model, X, best, labels, A, progress) if why else None
-    places, scores = best.places[:, :top], best.scores[:, :top].astype(rows.dtype)
+    places, scores = best.places[:, :top], best.scores[:, :top].astype(X.dtype)
     answers = Answers(labels[places], scores, None, None, reasons, names=range(len(X)), candidates=labels, seen=seen)
     if calibration is None or sure is None or known is None:
         return answers

@@ -9,6 +9,8 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from firstsight.calibration import calibrate
 from firstsight.data import ZeroShotDataset, load_dataset
 from firstsight.errors import BadInput, StaleCheckpoint
@@ -74,6 +76,7 @@ def fit(
             say(f"Going on from {place}, if it is of this very fit.")
         began = time.perf_counter()
         fit_on(estimator, dataset)
+        keep_feature_names(estimator, dataset)
         seconds = round(time.perf_counter() - began, 2)
         if confidence:
             say("Calibrating on held-out classes.")
@@ -82,6 +85,12 @@ def fit(
         seed = estimator.get_params().get("random_state", seed)
         provenance = Provenance.of(estimator, dataset, seed=seed, seconds=seconds)
         return finished(Recognizer(estimator, provenance), out, place and state)
+
+
+def keep_feature_names(model: ZeroShotClassifier, dataset: ZeroShotDataset) -> None:
+    """Give a fitted model the names of its data set's features, as a fit on a DataFrame would."""
+    if dataset.feature_names is not None:
+        model.feature_names_in_ = np.array(dataset.feature_names, dtype=object)
 
 
 def seed_for(method: Method | None, random_state: int | None) -> int | None:

@@ -13,6 +13,8 @@ import pandas as pd
 from firstsight.data.feature_files import FeatureFile, read_feature_file
 from firstsight.encoders.folders import is_picture, name_as_text, survey_pictures
 from firstsight.errors import BadInput
+from firstsight.methods import ZeroShotClassifier
+from firstsight.methods.parts.class_input import fitted_order
 from firstsight.terminal import logger
 
 Show = Callable[[int, int], None]  # done, of how many
@@ -44,8 +46,8 @@ def is_feature_file(given: Any) -> bool:
 
 
 def is_features(given: Any) -> bool:
-    """Whether an array holds rows of features; pictures are uint8."""
-    return isinstance(given, np.ndarray) and given.dtype != np.uint8
+    """Whether a table or an array holds rows of features; pictures are uint8."""
+    return isinstance(given, pd.DataFrame) or (isinstance(given, np.ndarray) and given.dtype != np.uint8)
 
 
 def _is_numbers(given: Any) -> bool:
@@ -54,8 +56,6 @@ def _is_numbers(given: Any) -> bool:
 
 def as_list(given: Any) -> list[Any]:
     """One thing or several, as a list; rows of features are one thing."""
-    if isinstance(given, pd.DataFrame):
-        return [given.to_numpy(dtype=np.float32)]
     if isinstance(given, (list, tuple)):
         if _is_numbers(given):
             return [np.asarray(given, dtype=np.float32)]
@@ -68,32 +68,44 @@ def as_list(given: Any) -> list[Any]:
     return [given]
 
 
-def read_rows(given: Any, n_features: int, check: Callable[[FeatureFile, str], None]) -> Rows:
-    """Rows of a feature file, a `FeatureFile` or an array; `check(file, its name)` looks at what made them."""
+def read_rows(given: Any, model: ZeroShotClassifier, check: Callable[[FeatureFile, str], None]) -> Rows:
+    """Samples of a feature file, a `FeatureFile`, a DataFrame or an array, their features in the model's order.
+
+    `check(file, its name)` looks at what made them.
+    """
+    if isinstance(given, pd.DataFrame):
+        return Rows(model._check_rows(given), list(range(len(given))))
     if isinstance(given, np.ndarray):
         X = given[None] if given.ndim == 1 else given
         if X.ndim != 2:
             raise BadInput(f"Features must be rows (n, d) of numbers, but have the shape {given.shape}.")
-        rows, what = Rows(X, list(range(len(X)))), "The array"
-    elif isinstance(given, FeatureFile):
-        check(given, "The features")
-        rows, what = _of_file(given, list(given.names)), "The feature file"
+        return Rows(features_for(model, X, None, "The array"), list(range(len(X))))
+    if isinstance(given, FeatureFile):
+        file, names, what = given, list[str | int](given.names), "The feature file"
+        check(file, "The features")
     else:
-        what = str(given)
-        file = read_feature_file(given)
+        file, what = read_feature_file(given), str(given)
         check(file, f"The features in {what}")
         numbered = file.names == [str(number) for number in range(len(file.names))]
-        rows = _of_file(file, list(range(len(file.names))) if numbered else list(file.names))
-    if rows.features.shape[1] != n_features:
+        names = list(range(len(file.names))) if numbered else list(file.names)
+    features = features_for(model, file.features, file.feature_names, what)
+    return Rows(features, names, None if file.labels is None else list(file.labels), list(file.skipped))
+
+
+def features_for(model: ZeroShotClassifier, features: np.ndarray, names: Sequence[str] | None, what: str) -> np.ndarray:
+    """Features (n, d) in the order that the model was fitted with: matched by name where both have names."""
+    fitted = getattr(model, "feature_names_in_", None)
+    if names is not None and fitted is not None:
+        order = fitted_order(names, fitted.tolist(), what)
+        return features if order is None else np.ascontiguousarray(features[:, order])
+    if features.shape[1] != model.n_features_in_:
         raise BadInput(
-            f"{what} has {rows.features.shape[1]} features per row; the model was fitted with {n_features}: use "
+            f"{what} has {features.shape[1]} features per row; the model was fitted with {model.n_features_in_}: use "
             "features from the same source."
         )
-    return rows
-
-
-def _of_file(file: FeatureFile, names: list[str | int]) -> Rows:
-    return Rows(file.features, names, None if file.labels is None else list(file.labels), list(file.skipped))
+    if names is not None and list(names) != [str(number) for number in range(len(names))]:
+        logger.warning("The model has no names of features, so the columns of %s are taken by position.", what)
+    return features
 
 
 def read_pictures(given: Iterable[Any], encode: Encode, progress: Show | None = None) -> Rows:

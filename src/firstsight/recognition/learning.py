@@ -23,7 +23,7 @@ from firstsight.errors import BadInput, UnknownName
 from firstsight.files import text_of_name
 from firstsight.methods import Method, ZeroShotClassifier, find_method, make_estimator
 from firstsight.models import PictureCounts, Provenance
-from firstsight.recognition.fitting import checkpointed, finished, forget_place, seed_for
+from firstsight.recognition.fitting import checkpointed, finished, forget_place, keep_feature_names, seed_for
 from firstsight.recognition.inputs import is_feature_file
 from firstsight.recognition.recognizer import Recognizer
 from firstsight.terminal import logger
@@ -229,7 +229,8 @@ def _training_set(
     name = "features" if isinstance(pictures, FeatureFile) else text_of_name(Path(pictures).resolve().name)
     labels = [label for label, kept in zip(labelled.labels or [], rows, strict=True) if kept]
     features = labelled.features if rows.all() else labelled.features[rows]
-    training = make_training_set(name, features, labels, descriptions, None if pool is None else pool.features)
+    unlabeled = None if pool is None else pool.features
+    training = make_training_set(name, features, labels, descriptions, unlabeled, labelled.feature_names)
     for finding in training.findings():
         if finding.severity != "note":
             logger.warning("%s: %s", finding.severity, finding.message)
@@ -265,6 +266,7 @@ def _fit(estimator: Any, training: TrainingSet) -> None:
     X, y = training.part("train")
     pool = {"X_unlabeled": training.pool} if len(training.pool) else {}
     estimator.fit(X, y, training.descriptions, **pool)
+    keep_feature_names(estimator, training)
 
 
 def _estimate(

@@ -272,9 +272,9 @@ class Recognizer:
         if not all(kinds):
             raise BadInput("Pictures and rows of features cannot be named in one call; give them one after the other.")
         if len(given) > 1 and not all(isinstance(one, np.ndarray) for one in given):
-            raise BadInput("Give one feature file at a time.")
+            raise BadInput("Give one feature file or table at a time.")
         one = given[0] if len(given) == 1 else np.concatenate([np.atleast_2d(rows) for rows in given])
-        return read_rows(one, self.model.n_features_in_, self._check_file)
+        return read_rows(one, self.model, self._check_file)
 
     def _check_file(self, file: FeatureFile, what: str) -> None:
         if file.backbone is not None:
@@ -286,11 +286,9 @@ def _require_an_answer(model: ZeroShotClassifier, folder: str | Path) -> None:
     """Refuse a folder whose arrays and numbers are whole but do not belong together: one row, one class."""
     try:
         row = np.zeros((1, model.n_features_in_), dtype=np.float32)
-        names = getattr(model, "feature_names_in_", None)  # without which scikit-learn would warn
-        rows = row if names is None else pd.DataFrame(row, columns=names)
         share = 0.05 if hasattr(model, "calibration_") else None
         with np.errstate(all="ignore"):  # which is looked for in the next line
-            sure = answer(model, rows, model.classes_[:1], reject_share=share).confidence
+            sure = answer(model, row, model.classes_[:1], reject_share=share).confidence
         if sure is not None and not np.isfinite(sure).all():
             raise ValueError("its confidence is no number")
     except BadInput:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from firstsight.encoders.decoding import decode_picture, quiet_pillow
 from firstsight.encoders.embedding import embed
 from firstsight.encoders.pictures import read_content
 from firstsight.errors import BadInput
-from firstsight.recognition.inputs import is_feature_file
+from firstsight.recognition.inputs import features_for, is_feature_file
 from firstsight.recognition.recognizer import Recognizer
 
 SIDE = 256  # pixels of the longer side of a picture that is shown
@@ -29,6 +29,7 @@ class SamplePictures:
     features: np.ndarray
     labels: list[str]
     pictures: Sequence[np.ndarray | Path] | None = None
+    feature_names: Sequence[str] | None = None
 
     @property
     def has_pictures(self) -> bool:
@@ -73,22 +74,19 @@ def read_samples(given: str, own: Recognizer) -> SamplePictures:
         samples = _of_features(given, read_feature_file(path), None)
     else:
         samples = of_dataset(load_dataset(given))
-    if samples.features.shape[1] != own.model.n_features_in_:
-        raise BadInput(
-            f"The samples in {given} have {samples.features.shape[1]} features per row, but the model was fitted with "
-            f"{own.model.n_features_in_}; give samples from the same source."
-        )
-    return samples
+    features = features_for(own.model, samples.features, samples.feature_names, f"The file of samples {given}")
+    return replace(samples, features=features, feature_names=None)
 
 
 def of_dataset(data: ZeroShotDataset) -> SamplePictures:
     """The test rows of a data set, with their pictures if it has them."""
     rows = np.concatenate([data.test_seen, data.test_unseen])
     pictures = None if data.images is None else [data.images[row] for row in rows]
-    return SamplePictures(data.features[rows], [str(name) for name in data.names_of(rows)], pictures)
+    labels = [str(name) for name in data.names_of(rows)]
+    return SamplePictures(data.features[rows], labels, pictures, data.feature_names)
 
 
 def _of_features(given: str, file: FeatureFile, pictures: list[Path] | None) -> SamplePictures:
     if file.labels is None:
         raise BadInput(f"The samples in {given} have no classes; give pictures in sub-folders named like classes.")
-    return SamplePictures(file.features, list(file.labels), pictures)
+    return SamplePictures(file.features, list(file.labels), pictures, file.feature_names)

@@ -16,7 +16,7 @@ from firstsight.files import text_of_name
 ACCEPTS = "an .npz file"
 _NEEDED = ("features", "labels", "class_names", "descriptions", *PARTS)
 _BEFORE = "class_attributes"  # what descriptions were called in files of firstsight 0.1
-_OPTIONAL = ("name", "attribute_names", "images", "sample_names")
+_OPTIONAL = ("name", "attribute_names", "images", "sample_names", "feature_names")
 
 
 def matches(path: Path) -> bool:
@@ -28,7 +28,7 @@ def read_npz(path: str | Path) -> ZeroShotDataset:
 
     Keys: features (N, d), labels (N,) whole numbers, class_names (C,) text, descriptions (C, a), and row
     numbers train, test_seen, test_unseen; optional: name, attribute_names (a,), images (N, h, w) uint8,
-    sample_names (N,). All numbers count from 0.
+    sample_names (N,), feature_names (d,). All numbers count from 0.
     """
     return ZeroShotDataset.judged(read(Path(path)))
 
@@ -54,6 +54,7 @@ def read(path: Path, features: str | None = None) -> UncheckedDataset:
         attribute_names=read_names(path, arrays, "attribute_names"),
         images=arrays.get("images"),
         sample_names=read_names(path, arrays, "sample_names"),
+        feature_names=read_names(path, arrays, "feature_names"),
     )
 
 

@@ -86,13 +86,15 @@ def read_pair(samples: str | Path, classes: str | Path) -> UncheckedDataset:
             f"{samples} has no column 'split' and {classes} has no column 'unseen', so nothing says which "
             "classes are unseen; add one of the two."
         )
+    features = _features(samples, table)
     return UncheckedDataset(
         name=text_of_name(samples.resolve().parent.name),
         class_names=(*names, *undescribed),
         description_matrix=np.vstack([attributes, np.full((len(undescribed), attributes.shape[1]), np.nan, "f4")]),
         parts=parts,
         labels=labels,
-        features=_features(samples, table),
+        features=features,
+        feature_names=None if isinstance(features, DiskRows) else tuple(map(str, table.columns)),
         attribute_names=tuple(map(str, described.columns)),
         sample_names=sample_names,
     )

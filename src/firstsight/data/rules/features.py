@@ -14,6 +14,8 @@ from firstsight.data.rules.finding import Finding
 if TYPE_CHECKING:
     from firstsight.data.unchecked import UncheckedDataset
 
+_NO_FEATURES = ("id", "index", "label", "labels", "target", "y")
+
 
 def finite(data: UncheckedDataset) -> Iterator[Finding]:
     """Rows that are used hold finite numbers; a row in no part is nobody's business."""
@@ -31,6 +33,17 @@ def finite(data: UncheckedDataset) -> Iterator[Finding]:
                 f"`features` contains NaN or infinite values in row {broken[0] + data.numbered_from} (counted from "
                 f"{data.numbered_from}; {len(broken)} such rows of `{part}`); numbers beyond 3.4e38 do not fit "
                 "float32 and count as infinite: replace them or leave the rows out of every part.",
+            )
+
+
+def named(data: UncheckedDataset) -> Iterator[Finding]:
+    """Features whose names say that they number the samples or repeat their labels: models learn these by heart."""
+    for name in data.feature_names or ():
+        if name.lower() in _NO_FEATURES or name.lower().endswith("_id"):
+            yield Finding(
+                "warning",
+                f"Column {name!r} counts as a feature; if it numbers samples or classes, remove it (names of samples "
+                "go into a column `sample`, their classes into a column `class`).",
             )
 
 

@@ -11,7 +11,7 @@ from firstsight.data.rules.finding import Finding
 if TYPE_CHECKING:
     from firstsight.data.unchecked import UncheckedDataset
 
-_QUICK = (sizes.names_and_lengths, descriptions.usable, parts.rows, parts.classes, features.finite)
+_QUICK = (sizes.names_and_lengths, descriptions.usable, parts.rows, parts.classes, features.finite, features.named)
 _DEEP = (descriptions.scale, parts.untrusted, features.odd_values)
 
 

@@ -25,11 +25,13 @@ def names_and_lengths(data: UncheckedDataset) -> Iterator[Finding]:
         more = f" ({len(twice)} such names)" if len(twice) > 1 else ""
         yield Finding("error", f"`class_names` contains {twice[0]!r} twice{more}; give every class its own name.")
     rows: tuple[Sized | None, str] = (data.labels, "rows") if data.features is None else (data.features, "rows")
+    columns = None if data.features is None else range(data.features.shape[1])
     for what, entries, (others, of) in (
         ("labels", data.labels, rows),
         ("description_matrix", data.description_matrix, (data.class_names, "class names")),
         ("attribute_names", data.attribute_names, (data.description_matrix.T, "attributes")),
         ("sample_names", data.sample_names, rows),
+        ("feature_names", data.feature_names, (columns, "features")),
         ("images", data.images, rows),
     ):
         if entries is not None and others is not None and len(entries) != len(others):
