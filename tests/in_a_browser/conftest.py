@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 import firstsight
-from firstsight.files import cache_folder
+from firstsight.files import cache_folder, write_atomically
 
 AXE = "4.14.0"
+PATIENCE = 180_000  # milliseconds: a machine that is busy with other tests is slow, not wrong
 PLAIN = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
@@ -33,10 +34,22 @@ def browser() -> Iterator:
     place = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if place is None:
         pytest.skip("tests of pages need a browser: apt-get install chromium")
+    driver.expect.set_options(timeout=PATIENCE)
     with driver.sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=place, args=PLAIN)
         yield running
         running.close()
+
+
+@pytest.fixture(scope="session")
+def expect(browser):
+    """Playwright's `expect(locator).to_…`: it waits until what a page shows is what it should show.
+
+    A page answers an action when it gets round to it. Reading it at once (`is_visible`, `count`, `inner_text`) is a race.
+    """
+    from playwright.sync_api import expect
+
+    return expect
 
 
 class Complaints(list):
@@ -60,8 +73,10 @@ def open_page(browser, complaints) -> Iterator:
     contexts = []
 
     def opened(address: str, width: int = 1280, scheme: str = "light", **more):
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **more)
-        context.set_default_timeout(180_000)  # a machine that is busy with other tests
+        # Without transitions: a colour that is half way between two has a contrast of its own.
+        looks = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme, "reduced_motion": "reduce"}
+        context = browser.new_context(**looks, **more)
+        context.set_default_timeout(PATIENCE)
         contexts.append(context)
         page = complaints.watch(context.new_page())
         page.goto(address)
@@ -92,7 +107,7 @@ def _served(told: Path, *words: object, **environment: str) -> Iterator[str]:
             yield line.split()[-1]
         finally:
             server.terminate()
-            assert server.wait(timeout=60) in (0, -15)  # it answers what it has accepted, then ends as it was told
+            assert server.wait(timeout=300) in (0, -15)  # it answers what it has accepted, then ends as it was told
 
 
 @pytest.fixture(scope="session")
@@ -112,21 +127,21 @@ def site(browser, served, tmp_path_factory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def axe() -> str:
+def axe(tmp_path_factory) -> str:
     """axe-core, fetched from npm's registry once and kept in the cache; no part of the project."""
     place = cache_folder() / "tests" / f"axe-core-{AXE}.min.js"
     if not place.is_file():
         npm = shutil.which("npm")
         if npm is None:
             pytest.skip("the audit needs npm to fetch axe-core")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        done = subprocess.run(
-            [npm, "pack", "--silent", f"axe-core@{AXE}"], cwd=place.parent, capture_output=True, timeout=120
-        )
-        if done.returncode:
+        folder = tmp_path_factory.mktemp("axe")
+        try:
+            command = [npm, "pack", "--silent", f"axe-core@{AXE}"]
+            subprocess.run(command, cwd=folder, capture_output=True, timeout=120, check=True)
+        except subprocess.SubprocessError:  # no network, or one that does not answer
             pytest.skip("the audit needs axe-core, and npm could not fetch it")
-        with tarfile.open(place.parent / f"axe-core-{AXE}.tgz") as packed:
-            place.write_bytes(packed.extractfile("package/axe.min.js").read())
+        with tarfile.open(folder / f"axe-core-{AXE}.tgz") as packed:
+            write_atomically(place, packed.extractfile("package/axe.min.js").read())
     return place.read_text(encoding="utf-8")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -23,34 +25,43 @@ def address(calibrated, small, tmp_path_factory) -> str:
     return place.as_uri()
 
 
-def test_names_are_text_and_the_browser_has_nothing_to_say_against_it(open_page, complaints, address):
+def test_names_are_text_and_the_browser_has_nothing_to_say_against_it(open_page, complaints, address, expect):
     page = open_page(address, offline=True)
-    page.wait_for_selector(".answer")
-    assert page.locator(".answer-file").first.get_attribute("title") == NASTY
-    assert NASTY in page.locator(".answer-chips").first.inner_text()
-    assert page.locator("img[src=x]").count() == 0
-    assert page.locator(".answer img").first.evaluate("(img) => img.complete && img.naturalWidth > 0")
+    expect(page.locator(".answer-file").first).to_have_attribute("title", NASTY)
+    expect(page.locator(".answer-chips").first).to_contain_text(NASTY)
+    expect(page.locator("img[src=x]")).to_have_count(0)
+    # Images further down are loaded when somebody scrolls to them.
+    expect(page.locator(".answer img").first).to_have_js_property("complete", True)
+    expect(page.locator(".answer img").first).not_to_have_js_property("naturalWidth", 0)
     assert complaints == []
 
 
-def test_cards_come_in_portions_and_are_filtered_and_sorted(open_page, address):
+def test_cards_come_in_portions_and_are_filtered_and_sorted(open_page, address, expect):
     page = open_page(address)
-    assert page.locator(".answer").count() == 48
+    answers = page.locator(".answer")
+    expect(answers).to_have_count(48)
     page.get_by_role("button", name="Show 13 more").click()
-    assert page.locator(".answer").count() == 61
+    expect(answers).to_have_count(61)
     page.get_by_label("Kind", exact=True).select_option("none")
-    assert "none of these" in [one.inner_text() for one in page.locator(".answer-name").all()]
+    expect(page.locator(".grid-count")).to_have_text(re.compile(r"^\d+ of 61 pictures$"))
+    assert set(page.locator(".answer-name").all_inner_texts()) == {"none of these"}
     page.get_by_label("Kind", exact=True).select_option("error")
-    assert [one.inner_text() for one in page.locator(".answer-error").all()] == [NASTY]
+    expect(page.locator(".answer-error")).to_have_text([NASTY])
     page.get_by_label("Kind", exact=True).select_option("")
+    expect(page.locator(".grid-count")).to_have_text("61 pictures")
     page.get_by_role("slider", name="Confidence at least").fill("0.5")
-    firsts = page.locator(".ranks li:first-child .rank-number")
-    shown = [int(one.inner_text().strip("<> %")) for one in firsts.all()]
+    expect(page.locator(".grid-count")).to_have_text(re.compile(r"^\d+ of 61 pictures$"))
+    shown = _confidences(page)
     assert shown
     assert min(shown) >= 50
     page.get_by_label("Order", exact=True).select_option("unsure")
-    shown = [int(one.inner_text().strip("<> %")) for one in firsts.all()]
-    assert shown == sorted(shown)
+    expect(page.locator(".ranks li:first-child .rank-number").first).to_contain_text(str(min(shown)))
+    assert _confidences(page) == sorted(shown)
+
+
+def _confidences(page) -> list[int]:
+    texts = page.locator(".ranks li:first-child .rank-number").all_inner_texts()
+    return [int(text.strip("<> %")) for text in texts]
 
 
 def test_a_phone_cuts_nothing(open_page, address, cut):

@@ -43,7 +43,7 @@ def test_a_class_is_taught_by_a_sentence(open_page, address, complaints):
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_report_of_the_records_is_shown_as_soon_as_it_is_drawn(open_page, address, complaints, cut, width):
+def test_the_report_of_the_records_is_shown_as_soon_as_it_is_drawn(open_page, address, complaints, cut, expect, width):
     page = open_page(f"{address}#measure", width=width)
     page.wait_for_selector("iframe.report-frame")
     report = page.frame_locator("iframe.report-frame")
@@ -52,5 +52,5 @@ def test_the_report_of_the_records_is_shown_as_soon_as_it_is_drawn(open_page, ad
     assert cut(page) == []
     page.get_by_role("link", name="on a page of its own").click()
     page.wait_for_url("**/report/index.html")
-    assert page.locator("#conventional table").is_visible()
+    expect(page.locator("#conventional table")).to_be_visible()
     assert complaints == []
