@@ -11,10 +11,6 @@ from pathlib import Path
 
 # Tests are many small problems: two processes with one thread each finish them sooner than one with two threads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# A cache for this run alone, which the processes of pytest-xdist share: what is in the user's decides no test.
-_MAIN = "PYTEST_XDIST_WORKER" not in os.environ
-if _MAIN:
-    os.environ["FIRSTSIGHT_CACHE"] = tempfile.mkdtemp(prefix="firstsight-tests-")
 
 import numpy as np
 import pytest
@@ -27,8 +23,14 @@ from firstsight.methods import ESZSL
 from firstsight.records.storage import records_file
 
 
-def pytest_unconfigure() -> None:
-    if _MAIN:
+def pytest_configure(config) -> None:
+    """A cache for this run alone, which the workers of pytest-xdist inherit: what is in the user's decides no test."""
+    if not hasattr(config, "workerinput"):
+        os.environ["FIRSTSIGHT_CACHE"] = tempfile.mkdtemp(prefix="firstsight-tests-")
+
+
+def pytest_unconfigure(config) -> None:
+    if not hasattr(config, "workerinput"):
         shutil.rmtree(os.environ["FIRSTSIGHT_CACHE"], ignore_errors=True)
 
 

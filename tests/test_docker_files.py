@@ -44,6 +44,7 @@ def _check_command(words: list[str], project) -> None:
 
 def test_what_is_copied_and_installed_is_there(steps, project):
     copied = [source for rest in _said(steps, "COPY") if not rest.startswith("--from") for source in rest.split()[:-1]]
+    assert copied
     assert all((ROOT / source).exists() for source in copied)
     facts = project["project"]
     assert {facts["readme"], "pyproject.toml", *facts["license-files"], "src"} <= set(copied)

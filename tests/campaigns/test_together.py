@@ -46,7 +46,7 @@ def at_once(tasks: list[Callable[[], Any]]) -> list[Any]:
 def write_by_call(folder: Path, row: list[float], until: float) -> tuple[list[str], list[str]]:
     """Adds classes and removes every third of them again, until the time is over: those there must be, those gone."""
     there, gone = [], []
-    while time.monotonic() < until:
+    while not there or time.monotonic() < until:
         name = f"call {len(there) + len(gone)}"
         with change(folder) as saved:
             saved.model = add_classes(saved.model, _table(saved.model, name, row))
@@ -62,7 +62,7 @@ def write_by_command(folder: Path, row: list[float], until: float) -> tuple[list
     there, gone = [], []
     table = folder.with_name("table.csv")
     names = load(folder).attribute_names_in_
-    while time.monotonic() < until:
+    while not there or time.monotonic() < until:
         name = f"command {len(there) + len(gone)}"
         table.write_text("class," + ",".join(names) + f"\n{name}," + ",".join(map(str, row)) + "\n")
         command("classes", "add", folder, table)
@@ -75,7 +75,7 @@ def write_by_command(folder: Path, row: list[float], until: float) -> tuple[list
 
 def read_again_and_again(folder: Path, X: Any, until: float) -> int:
     count = 0
-    while time.monotonic() < until:
+    while not count or time.monotonic() < until:
         model = load(folder)
         assert set(model.predict(X)) <= set(model.classes_)
         count += 1

@@ -93,6 +93,7 @@ for line in sys.stdin:
         sys.argv = ["firstsight", *job["words"]]
         code = 0
         try:
+            exec(job["before"], {})
             firstsight.cli.main.main()
         except SystemExit as stopped:
             code = stopped.code or 0
@@ -135,10 +136,15 @@ class Processes:
         )
         assert self._server.stdout.readline() == "ready\n"
 
-    def start(self, *words, largest_file: int = 0, **env: str) -> Running:
-        """Begin a command; `largest_file` makes the system refuse longer ones, as a full disk would."""
+    def start(self, *words, largest_file: int = 0, before: str = "", **env: str) -> Running:
+        """Begin a command; `largest_file` makes the system refuse longer ones, as a full disk would.
+
+        `before` is code that the process runs first, for one that sends a signal to itself: a signal from here comes
+        when this process has its turn, and by then a quick command on a busy machine may have ended.
+        """
         names = {name: str(self._folder / name) for name in ("out", "err")}
-        job = {"words": [str(w) for w in words], "env": env, "largest_file": largest_file, **names}
+        limits = {"largest_file": largest_file, "before": before}
+        job = {"words": [str(w) for w in words], "env": env, **limits, **names}
         self._server.stdin.write(json.dumps(job) + "\n")
         self._server.stdin.flush()
         return Running(self._server, self._folder)
@@ -148,7 +154,7 @@ class Processes:
 
     def close(self) -> None:
         self._server.stdin.close()
-        self._server.wait(timeout=60)
+        self._server.wait(timeout=300)
         self._server.stdout.close()
 
 

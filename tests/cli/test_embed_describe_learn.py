@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from pathlib import Path
 
 import numpy as np
@@ -102,24 +101,33 @@ def test_a_flat_folder_has_no_labels(cli, backbone, tmp_path):
     assert read_feature_file(tmp_path / "f.npz").labels is None
 
 
+# A process that dies as soon as it has written the first shard of its cache.
+DYING = """
+import os, signal
+from firstsight.encoders.cache import FeatureCache
+
+def flush_and_die(cache, flush=FeatureCache.flush):
+    flush(cache)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+FeatureCache.flush = flush_and_die
+"""
+
+
 def test_embed_that_is_killed_goes_on_where_it_was(processes, backbone, tmp_path, own_cache, monkeypatch):
-    paint(tmp_path / "in", MIXES, count=150)
+    paint(tmp_path / "in", MIXES, count=50)  # more than a shard has room for
     words = ["embed", tmp_path / "in", "--backbone", backbone, "--batch-size", 4, "--runtime", "torch"]
     env = {"FIRSTSIGHT_CACHE": str(own_cache), "HF_HUB_OFFLINE": "1"}
-    running = processes.start(*words, "--out", tmp_path / "f.npz", **env)
-    until = time.monotonic() + 120
-    while not list(own_cache.glob("features/*/[!.]*.npy")) and time.monotonic() < until:
-        time.sleep(0.01)
-    running.send(signal.SIGKILL)
-    assert running.wait().code == -signal.SIGKILL
+    killed = processes.run(*words, "--out", tmp_path / "f.npz", before=DYING, **env)
+    assert killed.code == -signal.SIGKILL
     assert not (tmp_path / "f.npz").exists()
     kept = sum(len(np.load(path)) for path in own_cache.glob("features/*/[!.]*.npy"))
-    assert 0 < kept < 900
+    assert 0 < kept < 300
     done = processes.run(*words, "--out", tmp_path / "f.npz", **env)
     assert done.code == 0, done
-    assert read_feature_file(tmp_path / "f.npz").features.shape == (900, 24)
+    assert read_feature_file(tmp_path / "f.npz").features.shape == (300, 24)
     shards = [np.load(path) for path in own_cache.glob("features/*/[!.]*.npy")]
-    assert sum(len(shard) for shard in shards) == 900  # what was kept was not computed again
+    assert sum(len(shard) for shard in shards) == 300  # what was kept was not computed again
 
 
 @pytest.mark.parametrize(

@@ -324,7 +324,7 @@ def test_a_name_is_no_formula_in_a_table(cli, small, rows, tmp_path):
     table = small.descriptions.rename(index={name: f"=cmd|{name}" for name in small.class_names})
     X, y = small.part("train")
     save(ESZSL().fit(X, [f"=cmd|{name}" for name in y], table), tmp_path / "evil")
-    assert all(line["class"].startswith("'=cmd|") for line in _table(cli("predict", tmp_path / "evil", rows).out))
+    assert {line["class"][:6] for line in _table(cli("predict", tmp_path / "evil", rows).out)} == {"'=cmd|"}
 
 
 def test_many_files_are_answered_in_a_folder_here_or_on_a_cluster(cli, model, small, tmp_path, monkeypatch):

@@ -45,7 +45,7 @@ def browser() -> Iterator:
 def expect(browser):
     """Playwright's `expect(locator).to_…`: it waits until what a page shows is what it should show.
 
-    A page answers an action when it gets round to it. Reading it at once (`is_visible`, `count`, `inner_text`) is a race.
+    A page reacts to an action a little later. To read it at once (`is_visible`, `count`, `inner_text`) is a race.
     """
     from playwright.sync_api import expect
 
@@ -118,18 +118,18 @@ def served():
 
 @pytest.fixture(scope="session")
 def site(browser, served, tmp_path_factory) -> Iterator[str]:
-    """The address of `firstsight serve --demo`, in a cache of its own."""
-    cache = tmp_path_factory.mktemp("cache")
-    for drawn in cache_folder().glob("glyphs-*.npz"):  # the letters need not be drawn again
-        shutil.copy(drawn, cache)
-    with served(cache / "told", "--demo", "--keep", cache / "kept", FIRSTSIGHT_CACHE=str(cache)) as address:
+    """The address of `firstsight serve --demo`."""
+    folder = tmp_path_factory.mktemp("site")
+    with served(folder / "told", "--demo", "--keep", folder / "kept") as address:
         yield address
 
 
 @pytest.fixture(scope="session")
 def axe(tmp_path_factory) -> str:
-    """axe-core, fetched from npm's registry once and kept in the cache; no part of the project."""
-    place = cache_folder() / "tests" / f"axe-core-{AXE}.min.js"
+    """axe-core, fetched from npm's registry once and kept in the user's cache; no part of the project."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("FIRSTSIGHT_CACHE")  # which is that of this run alone
+        place = cache_folder() / "tests" / f"axe-core-{AXE}.min.js"
     if not place.is_file():
         npm = shutil.which("npm")
         if npm is None:

@@ -77,7 +77,7 @@ def both(task, tmp_path_factory):
         ]
     try:
         for run in runs:
-            _, said = run.communicate(timeout=120)
+            _, said = run.communicate(timeout=300)
             assert run.returncode == 0, said
     finally:
         for run in runs:

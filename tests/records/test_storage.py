@@ -114,7 +114,7 @@ def test_a_second_benchmark_in_the_same_file_is_refused(tmp_path, record):
         answers = fork.Queue()
         process = fork.Process(target=_try_to_open, args=(tmp_path, answers))
         process.start()
-        assert words in answers.get(timeout=60)
+        assert words in answers.get(timeout=300)
         process.join()
         file.close()
 

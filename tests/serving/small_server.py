@@ -47,11 +47,11 @@ class Server:
         assert "http://" in line, self.process.stderr.read()
         self.url = line.split()[-1].rstrip("/")
 
-    def wait(self, seconds: float = 120) -> Server:
+    def wait(self, seconds: float = 300) -> Server:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             try:
-                urllib.request.urlopen(f"{self.url}/ready", timeout=5).close()
+                urllib.request.urlopen(f"{self.url}/ready", timeout=60).close()
                 return self
             except OSError:  # not listening yet, or 503
                 time.sleep(0.05)
@@ -59,7 +59,7 @@ class Server:
 
     def stop(self, how: int = signal.SIGTERM) -> int:
         self.process.send_signal(how)
-        code = self.process.wait(timeout=60)
+        code = self.process.wait(timeout=300)
         self.process.stdout.close()
         self.process.stderr.close()
         return code

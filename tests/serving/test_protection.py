@@ -157,11 +157,12 @@ def test_a_picture_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(ste
 
 def test_who_asks_too_often_waits(serving):
     client = serving(rate=1.0)
-    answers = [client.get("/api/classes") for _ in range(8)]
-    assert [answer.status_code for answer in answers[:4]] == [200] * 4
-    assert answers[-1].status_code == 429
-    assert int(answers[-1].headers["retry-after"]) >= 1
-    assert answers[-1].json()["error"].endswith(".")
+    assert [client.get("/api/classes").status_code for _ in range(4)] == [200] * 4
+    # The fifth, or a later one where a busy machine takes its time: one more is allowed each second.
+    refused = next(answer for answer in (client.get("/api/classes") for _ in range(100)) if answer.is_error)
+    assert refused.status_code == 429
+    assert int(refused.headers["retry-after"]) >= 1
+    assert refused.json()["error"].endswith(".")
     assert client.get("/health").status_code == 200
 
 
@@ -177,7 +178,8 @@ def test_rates_are_counted_by_client_and_forgotten_in_time(monkeypatch):
     assert rates.wait("a") > 0
 
 
-def test_workers_count_a_client_together(tmp_path):
+def test_workers_count_a_client_together(tmp_path, monkeypatch):
+    monkeypatch.setattr("firstsight.serving.rates.time.monotonic", lambda: 100.0)
     share_rates(str(tmp_path))
     workers = [Rates(2.0, str(tmp_path)) for _ in range(2)]
     assert [workers[number % 2].wait("a") for number in range(8)] == [0.0] * 8
@@ -196,7 +198,7 @@ def test_when_too_many_pictures_wait_the_next_is_sent_away_with_a_sentence(servi
 
     def slow(question, things):
         entered.set()
-        free.wait(20)
+        assert free.wait(300)
         return work(question, things)
 
     batcher.work = slow
@@ -204,7 +206,7 @@ def test_when_too_many_pictures_wait_the_next_is_sent_away_with_a_sentence(servi
         target=client.post, args=("/api/predict",), kwargs={"files": {"pictures": ("a", png("é"))}}
     )
     first.start()
-    assert entered.wait(20)
+    assert entered.wait(300)
     try:
         answer = client.post("/api/predict", files=[("pictures", ("a", png("é")))] * 2)
         assert answer.status_code == 429
