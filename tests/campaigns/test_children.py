@@ -45,7 +45,8 @@ def test_an_input_that_waits_for_ever_is_a_timeout_though_it_takes_no_time_of_th
     assert (outcome.kind, outcome.detail) == ("timeout", "no answer in 0.5 s")
 
 
-@pytest.mark.parametrize("megabytes", [8, 64])
+# More than 32: smaller blocks may come from memory that the process was given earlier and has not returned.
+@pytest.mark.parametrize("megabytes", [40, 80])
 def test_the_memory_that_an_input_took_is_measured(megabytes):
     def take(size):
         bytearray(b"x") * size
