@@ -136,6 +136,14 @@ def _read_samples(path: Path) -> tuple[np.ndarray, list[Any], list[str] | None, 
     table = read_table(path, {"class", "split", "sample"}, or_first=False).drop(columns="split", errors="ignore")
     labels = texts(path, table.pop("class")) if "class" in table else None
     names = texts(path, table.pop("sample")) if "sample" in table else list(range(len(table)))
+    beside = path.with_name("features.npy")
+    if path.stem == "samples" and beside.exists():
+        if table.shape[1]:
+            raise BadInput(
+                f"{path} has columns of features, and {beside} holds features, too; remove the columns or the file, or "
+                "move the file elsewhere."
+            )
+        raise BadInput(f"{path} has no features; those of its samples are in {beside}: give that file.")
     return numbers(path, table), names, labels, [str(column) for column in table.columns]
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SUFFIXES = (".csv", ".parquet")
+_KNOWN_COLUMNS = {"class", "split", "sample", "unseen"}
 _COLUMN_BYTES = 16 << 10  # what pandas takes for a column, however few its rows
 _MISSING = [
     "",
@@ -43,22 +44,42 @@ def read_descriptions(path: str | Path) -> pd.DataFrame:
 
     path = Path(path)
     table = read_table(path, {"class"}).drop(columns="unseen", errors="ignore")
-    if "class" not in table and _are_values([str(name) for name in table.columns[1:]]):
-        raise BadInput(
-            f"The first line of {path} is {table.columns[0]!r} and numbers, as if it were a class; a table begins with "
-            "the names of its columns: put them above it, `class` first."
-        )
     names = texts(path, table.pop("class" if "class" in table else table.columns[0]))
     return pd.DataFrame(numbers(path, table), index=pd.Index(names, name="class"), columns=table.columns)
 
 
-def _are_values(heading: list[str]) -> bool:
-    """Whether all of these are numbers, other than those that count columns: pandas calls nameless ones 0, 1, 2, …"""
+def check_header(path: Path, header: list[str]) -> None:
+    """Reject a first line that holds a sample or a class instead of names: pandas would take it for the header.
+
+    It does if its cells are numbers, all of them or all but the first, and no column has one of the names that a table
+    of samples or classes has. Numbers that count the columns, 0, 1, 2, … or 1, 2, 3, …, are names: pandas writes these
+    for an array.
+    """
+    if _KNOWN_COLUMNS & set(header):
+        return
+    if _are_values(header):
+        line = "numbers"
+    elif not _are_numbers(header) and _are_values(header[1:]):
+        line = f"{header[0]!r} and numbers"
+    else:
+        return
+    raise BadInput(
+        f"The first line of {path} is {line}, as if it were data; a table begins with the names of its columns: put "
+        "them above it (class, … for classes; f0, f1, … for features)."
+    )
+
+
+def _are_values(cells: list[str]) -> bool:
+    """Whether all of these are numbers, other than those that count columns."""
+    counted = [[str(number + start) for number in range(len(cells))] for start in (0, 1)]
+    return _are_numbers(cells) and cells not in counted
+
+
+def _are_numbers(cells: list[str]) -> bool:
     try:
-        numbers = [float(name) for name in heading]
+        return bool([float(cell) for cell in cells])
     except ValueError:
         return False
-    return bool(numbers) and [n - numbers[0] for n in numbers] != list(range(len(numbers)))
 
 
 def read_table(path: Path, text_columns: set[str], or_first: bool = True) -> pd.DataFrame:
@@ -141,7 +162,7 @@ def _read_csv(path: Path, text_columns: set[str] | None, or_first: bool = True) 
     heading, separator = _heading(path, encoding)
     Allowance(path).take(_COLUMN_BYTES * len(heading), "The heading")
     wanted = (text_columns or set()) & set(heading) or ({heading[0]} if or_first else set())
-    if text_columns is not None and "" in heading and not (heading[0] == "" and heading[0] in wanted):
+    if text_columns is not None and ("" in heading[1:] or (heading[0] == "" and "" not in wanted)):
         raise BadInput(
             f"The heading of {path} leaves a column without a name, which would count as one more number; name it or "
             "remove it (pandas writes one for its index: leave it out with `index=False`)."
@@ -150,8 +171,11 @@ def _read_csv(path: Path, text_columns: set[str] | None, or_first: bool = True) 
     if text_columns is not None:  # a class called "NA" or "007" is a class, not a missing value or a number
         missing = {name: _MISSING for name in heading if name not in wanted}
         types = {"dtype": dict.fromkeys(wanted, str), "keep_default_na": False, "na_values": missing}
+    names = [name if name or name in wanted else f"Unnamed: {place}" for place, name in enumerate(heading)]
     try:
-        table: pd.DataFrame = pd.read_csv(path, sep=separator, encoding=encoding, index_col=False, **types)
+        table: pd.DataFrame = pd.read_csv(
+            path, sep=separator, encoding=encoding, index_col=False, header=0, names=names, **types
+        )
     except pd.errors.ParserError:
         _check_lines(path, encoding, separator, len(heading))
         raise
@@ -160,21 +184,43 @@ def _read_csv(path: Path, text_columns: set[str] | None, or_first: bool = True) 
 
 
 def _heading(path: Path, encoding: str) -> tuple[list[str], str]:
-    """The names of the columns and what stands between them: of comma, semicolon and tab the most frequent one.
+    """The names of the columns, without spaces around them, and what stands between them.
 
     The first line after it is checked here: where it is longer, pandas would take its first cells for an index.
     """
-    with path.open(encoding=encoding, newline="") as file:
-        first = next((line for line in file if line.strip()), "")
-    separator = max((",", ";", "\t"), key=first.count)
-    heading = next(csv.reader([first], delimiter=separator), [])
+    separator, heading = _separated(path, encoding)
     if not heading:
         raise UnreadableFile(f"{path} could not be read as a table: it is empty, and a table begins with column names.")
+    check_header(path, heading)
     twice = next((name for name, count in Counter(heading).items() if name and count > 1), None)
     if twice is not None:  # pandas would call the second one otherwise and go on
         raise BadInput(f"The heading of {path} names the column {twice!r} twice; give every column its own name.")
     _check_lines(path, encoding, separator, len(heading), lines=2)
     return heading, separator
+
+
+def _separated(path: Path, encoding: str) -> tuple[str, list[str]]:
+    """Comma, semicolon or tab, and the cells of the first line that is not empty.
+
+    Of those that cut it into as many cells as the next line, more than one, the one that gives most cells: a comma may
+    be part of a name, or of a number. Where none does, the one that gives most cells of the first line.
+    """
+    found: list[tuple[tuple[bool, int], str, list[str]]] = []
+    problem: Exception | None = None
+    for separator in ("\t", ";", ","):  # where two give the same, a comma is rather part of a number
+        with path.open(encoding=encoding, newline="") as file:
+            lines = csv.reader(file, delimiter=separator)
+            filled = (cells for cells in lines if len(cells) > 1 or "".join(cells).strip())
+            try:
+                first, second = next(filled, []), next(filled, [])
+            except csv.Error as error:  # a whole line is one cell to the wrong separator, and too long
+                problem = error
+                continue
+        found.append(((len(first) == len(second) > 1, len(first)), separator, [cell.strip() for cell in first]))
+    if not found:
+        raise UnreadableFile(f"{path} could not be read as a table ({problem}); save it again.")
+    _, separator, header = max(found, key=lambda one: one[0])
+    return separator, header
 
 
 def _check_lines(path: Path, encoding: str, separator: str, expected: int, lines: int | None = None) -> None:

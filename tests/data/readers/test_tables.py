@@ -7,7 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from firstsight.data import load_dataset, read_descriptions, read_tables
+from firstsight.data import audit, load_dataset, read_descriptions, read_tables
+from firstsight.data.feature_files import read_feature_file
+from firstsight.encoders.attribute_tables import read_class_table
 from firstsight.errors import BadInput, UnknownName, UnreadableFile
 from firstsight.methods import ESZSL
 
@@ -269,3 +271,63 @@ def test_columns_that_pandas_has_counted_are_names(tmp_path):
     path = tmp_path / "classes.csv"
     pd.DataFrame(np.eye(3), index=pd.Index(list("abc"), name="animal")).to_csv(path)
     assert read_descriptions(path).columns.tolist() == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("first", ["0.5,0.25,-1", "0.0,0.0,0.0", "3,1,2", "1e-3,inf,nan", "5,6,7"])
+def test_a_table_of_features_without_a_header_does_not_lose_its_first_sample(tmp_path, first):
+    path = tmp_path / "rows.csv"
+    path.write_text(f"{first}\n1,2,3\n4,5,6\n", encoding="utf-8")
+    with pytest.raises(BadInput, match=r"first line of .*rows.csv is numbers.*names of its columns.*f0, f1") as caught:
+        read_feature_file(path)
+    assert "twice" not in str(caught.value)
+
+
+@pytest.mark.parametrize("first", ["0,1,2", "1,2,3", "f0,f1,f2", "sample,0.5,0.7"])
+def test_names_that_count_the_columns_are_names(tmp_path, first):
+    path = tmp_path / "rows.csv"
+    path.write_text(f"{first}\n1,2,3\n4,5,6\n", encoding="utf-8")
+    assert len(read_feature_file(path).features) == 2
+
+
+def test_two_sources_of_features_are_an_error(tmp_path, samples, classes, arrays):
+    """`features.npy` won over the table without a word."""
+    _save(tmp_path, samples, classes)
+    np.save(tmp_path / "features.npy", arrays["features"][::-1])
+    for read in (load_dataset, audit):
+        with pytest.raises(
+            BadInput, match=r"samples\.csv has columns of features \('f0'.*features\.npy holds features"
+        ):
+            read(tmp_path)
+    with pytest.raises(BadInput, match=r"features\.npy holds features, too"):
+        read_feature_file(tmp_path / "samples.csv")
+    _save(tmp_path, samples[["class", "split"]], classes)
+    np.testing.assert_array_equal(load_dataset(tmp_path).features[:], arrays["features"][::-1])
+    with pytest.raises(BadInput, match="give that file"):
+        read_feature_file(tmp_path / "samples.csv")
+
+
+@pytest.mark.parametrize(
+    ("header", "line"),
+    [
+        ("class;length, cm;width, cm", "zebra;240;90"),  # as many commas as semicolons
+        ("class;length, width, height;legs", "zebra;240;4"),  # more commas
+        ("class;legs;length, cm", "zebra;4;2,4"),  # a decimal comma
+        ('class;"length; cm";legs', "zebra;240;4"),
+    ],
+)
+def test_commas_in_a_header_do_not_hide_semicolons(tmp_path, header, line):
+    path = tmp_path / "classes.csv"
+    path.write_text(f"{header}\n{line}\n", encoding="utf-8")
+    table = read_class_table(path)
+    assert table.index.tolist() == ["zebra"]
+    assert table.shape == (1, 2)
+
+
+def test_spaces_around_names_of_columns_do_not_count(tmp_path):
+    path = tmp_path / "classes.csv"
+    path.write_text("class, legs ,tail\nzebra,4,1\n", encoding="utf-8")
+    assert read_descriptions(path).columns.tolist() == ["legs", "tail"]
+    path.write_text("class,a, a\nzebra,4,1\n", encoding="utf-8")
+    for read in (read_descriptions, read_class_table):
+        with pytest.raises(BadInput, match="names the column 'a' twice"):
+            read(path)

@@ -3,8 +3,8 @@
 `samples` has one row per sample. Column `class` is its class; `split`, if there, is train, test_seen,
 test_unseen or empty (not used); `sample`, if there, is its name; every other column is a feature.
 
-Features may also be in a file `features.npy` beside `samples`, one row per row of it, where they stay (`DiskRows`);
-other columns of `samples` are then passed over.
+Features may also be in a file `features.npy` next to `samples`, one row per row of it, where they stay (`DiskRows`);
+`samples` has no other columns then: two sources of features are an error.
 
 `classes` has one row per class. Column `class`, or else the first one, is its name; every other column is
 part of its description. When `samples` has no `split`, a column `unseen` (true/false) must mark the classes
@@ -104,6 +104,11 @@ def _features(samples: Path, table: pd.DataFrame) -> np.ndarray | DiskRows:
     beside = samples.with_name("features.npy")
     if not beside.exists():
         return numbers(samples, table)
+    if table.shape[1]:
+        raise BadInput(
+            f"{samples} has columns of features ({_some(table)}), and {beside} holds features, too; remove the columns "
+            "or the file: the features of a data set come from one place."
+        )
     rows = DiskRows(beside)
     if len(rows) != len(table):
         raise BadInput(f"{beside} has {len(rows)} rows and {samples} {len(table)}; give one row for each sample.")
