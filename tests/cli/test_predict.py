@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import zlib
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -159,7 +161,9 @@ class FakeEncoder:
                 places.append(place)
             except OSError:
                 skipped.append((str(path), "not a picture"))
-        return SimpleNamespace(features=np.array(rows), files=files, skipped=skipped, rows=places, cached=0)
+        encoded = SimpleNamespace(features=np.array(rows), files=files, skipped=skipped, rows=places, cached=0)
+        encoded.fingerprints = np.array([zlib.crc32(Path(one).read_bytes()) for one in files], dtype=np.uint64)
+        return encoded
 
 
 @pytest.fixture

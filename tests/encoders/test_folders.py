@@ -156,5 +156,17 @@ def test_a_file_of_labels_says_what_pictures_show_and_its_last_word_counts(tmp_p
     with pytest.raises(BadInput, match="columns file and class"):
         find_pictures(tmp_path)
     (tmp_path / "labels.csv").write_text("file,class\nelse.png,cat\n")
-    with pytest.raises(BadInput, match="none of the pictures"):
+    with pytest.raises(BadInput, match="names none of the 3 pictures"):
         find_pictures(tmp_path)
+
+
+def test_a_file_of_labels_tells_what_it_leaves_out_and_what_is_not_there(tmp_path):
+    for name in ("a.png", "cats/b.png", "cats/c.png", "dogs/d.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.new("L", (4, 4)).save(tmp_path / name)
+    (tmp_path / "labels.csv").write_text("file,class\na.png,cat\ncats/b.png,cat\ngone\x1b.png,cat\n")
+    left_out, absent = survey_pictures(tmp_path).remarks()
+    assert "2 of 4; left out 2 pictures that it does not name, 2 of them in sub-folders: c.png, d.png" in left_out
+    assert absent == "labels.csv names 1 file that is no picture in its folder: gone\\x1b.png."
+    (tmp_path / "labels.csv").write_text("file,class\na.png,cat\ncats/b.png,cat\ncats/c.png,cat\ndogs/d.png,dog\n")
+    assert survey_pictures(tmp_path).remarks() == []

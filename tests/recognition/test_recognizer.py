@@ -49,7 +49,7 @@ def test_a_path_a_picture_an_array_and_a_folder_of_it_get_the_same_answer(colour
         np.testing.assert_allclose(found.scores, alone[0].scores, rtol=1e-4)
         assert together.classes[row].tolist() == found.classes[0].tolist()
     assert list(together.names)[:2] == [str(path), str(path)]
-    assert list(together.to_frame().columns) == ["file", "class", "confidence", "rejected", "distance"]
+    assert list(together.to_frame().columns) == ["file", "class", "confidence", "rejected", "distance", "in_training"]
 
 
 def test_sub_folders_named_like_classes_are_scored_and_confusions_counted(colours, pictures):
@@ -65,7 +65,9 @@ def test_sub_folders_named_like_classes_are_scored_and_confusions_counted(colour
     unseen = colours.score(pictures, classes="unseen")  # rows of other classes have no right answer there
     assert unseen.rows == 16
     assert unseen.right == colours.provenance.evaluation["right_among_unseen"]
-    assert str(unseen).startswith(f"{unseen.right} of 16 right (")
+    assert str(unseen).startswith(
+        f"On 16 images that training has not seen (by file content): {unseen.right} of 16 right ("
+    )
 
 
 def test_rows_of_features_need_no_backbone(rows, small):

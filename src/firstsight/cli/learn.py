@@ -89,3 +89,5 @@ def _tell(made: Recognizer, out: Path) -> None:
             f"Held out: {right} of {counted(n, 'picture')} of {counted(k, 'class')} that training did not see named "
             f"right among these {k} ({100 * right / n:.1f} %), {of_all} among all {len(model.classes_)} classes."
         )
+        if pool := int(test.get("unlabelled_in_training", 0)):
+            say(f"{pool:,} of these {n:,} pictures were among the unlabelled ones: training had them without a label.")

@@ -26,7 +26,8 @@ class FeatureFile:
 
     `backbone` holds name, fingerprint and dim of the model that looked at the pictures; None for features from
     elsewhere. `skipped` are the pictures that could not be read, with the reason. `feature_names` are the columns of a
-    table; arrays have none.
+    table; arrays have none. `fingerprints` (n,) uint64 are the first 8 bytes of the SHA-256 of each image file's
+    content, by which a model recognises what it was trained on; None for features from elsewhere.
     """
 
     features: np.ndarray
@@ -35,10 +36,11 @@ class FeatureFile:
     backbone: dict[str, Any] | None = None
     skipped: list[tuple[str, str]] = field(default_factory=list)
     feature_names: list[str] | None = None
+    fingerprints: np.ndarray | None = None
 
 
 def write_feature_file(path: str | Path, content: FeatureFile) -> None:
-    """Write an .npz file of plain arrays: features, sample_names, labels, backbone (JSON) and skipped (n, 2).
+    """Write an .npz file of plain arrays: features, sample_names, labels, backbone (JSON), skipped and fingerprints.
 
     A name that ends in .npy gets the features alone, which can then stay on the disk (`DiskRows`); names and classes
     go to a table beside it: samples.csv beside features.npy, x.csv beside x.npy.
@@ -53,6 +55,8 @@ def write_feature_file(path: str | Path, content: FeatureFile) -> None:
         arrays["backbone"] = np.array(_header().model_validate(content.backbone).model_dump_json())
     if content.skipped:
         arrays["skipped"] = np.array(content.skipped, dtype=np.str_)
+    if content.fingerprints is not None:
+        arrays["fingerprints"] = content.fingerprints
     write_arrays(path, arrays)
 
 
@@ -90,13 +94,16 @@ def read_feature_file(path: str | Path) -> FeatureFile:
     if path.suffix not in _ARRAYS:
         features, names, classes, columns = _read_samples(path)
         return FeatureFile(features, [str(name) for name in names], classes, feature_names=columns)
-    arrays = read_arrays(path, ("features", "sample_names", "labels", "backbone", "skipped"))
+    arrays = read_arrays(path, ("features", "sample_names", "labels", "backbone", "skipped", "fingerprints"))
     features, names = _features_and_names(path, arrays)
     labels = arrays.get("labels")
     if labels is not None and labels.dtype.kind in "iu":
         labels = None  # the codes of a whole data set, whose features will do as well
     if labels is not None and (labels.shape != (len(features),) or labels.dtype.kind != "U"):
         raise BadInput(f"`labels` in {path} must be one class name per row of features; write the file again.")
+    fingerprints = arrays.get("fingerprints")
+    if fingerprints is not None and (fingerprints.shape != (len(features),) or fingerprints.dtype != np.uint64):
+        raise BadInput(f"`fingerprints` in {path} must be one uint64 per row of features; write the file again.")
     skipped = arrays.get("skipped", np.empty((0, 2), dtype=np.str_))
     if skipped.ndim != 2 or skipped.shape[1] != 2:
         raise BadInput(f"`skipped` in {path} must be pairs of a name and a reason; write the file again.")
@@ -106,6 +113,7 @@ def read_feature_file(path: str | Path) -> FeatureFile:
         None if labels is None else labels.tolist(),
         _backbone(path, arrays["backbone"]) if "backbone" in arrays else None,
         [(str(name), str(reason)) for name, reason in skipped.tolist()],
+        fingerprints=fingerprints,
     )
 
 

@@ -43,8 +43,12 @@ def make_training_set(
     descriptions: pd.DataFrame,
     unlabeled: np.ndarray | None = None,
     feature_names: Sequence[str] | None = None,
+    sample_names: Sequence[str] | None = None,
 ) -> TrainingSet:
-    """Put labelled rows, descriptions and unlabelled rows together; every labelled class must be described."""
+    """Put labelled rows, descriptions and unlabelled rows together; every labelled class must be described.
+
+    `sample_names` are what labelled and then unlabelled rows are called in messages.
+    """
     check_described(labels, descriptions)
     pool = np.empty((0, features.shape[1]), dtype=np.float32) if unlabeled is None else unlabeled
     if pool.shape[1] != features.shape[1]:
@@ -64,6 +68,7 @@ def make_training_set(
         test_unseen=np.array([], dtype=np.int64),
         attribute_names=tuple(map(str, descriptions.columns)),
         feature_names=None if feature_names is None else tuple(feature_names),
+        sample_names=None if sample_names is None else tuple(sample_names),
     )
 
 

@@ -85,6 +85,7 @@ def embed(
         labels=[classes[row] for row in encoded.rows] if classes is not None and labelled else None,
         backbone=encoder.facts,
         skipped=skipped,
+        fingerprints=encoded.fingerprints,
     )
     if out is not None:
         write_feature_file(out, content)

@@ -30,7 +30,8 @@ class PictureFolder:
     place: the folder, or the one picture; paths: the pictures, sorted; classes: the sub-folder at the top of each, or
     what labels.csv says, None where pictures lie in the folder itself without one; unread: pictures in formats that are
     not read; empty: sub-folders without a picture of their own; repeated: how many names led to a picture that is there
-    already, and were left out.
+    already, and were left out; unnamed: pictures that labels.csv does not name, left out; absent: what labels.csv names
+    and is no picture here.
     """
 
     place: Path
@@ -39,6 +40,8 @@ class PictureFolder:
     unread: list[Path] = field(default_factory=list)
     empty: list[str] = field(default_factory=list)
     repeated: int = 0
+    unnamed: list[Path] = field(default_factory=list)
+    absent: list[str] = field(default_factory=list)
 
     def remarks(self) -> list[str]:
         """What a person should know of what was left out, a sentence each."""
@@ -56,6 +59,20 @@ class PictureFolder:
         if self.repeated:
             links = "1 link leads" if self.repeated == 1 else f"{self.repeated} links lead"
             sentences.append(f"{links} to pictures that are there already; each picture counts once.")
+        if self.unnamed:
+            named, n = len(self.paths), len(self.unnamed)
+            below = sum(path.parent != self.place for path in self.unnamed)
+            where = f", {'it is' if n == 1 else f'{below:,} of them'} in sub-folders" if below else ""
+            sentences.append(
+                f"{LABELS} says which pictures count and of which class they are: {named:,} of {named + n:,}; left out "
+                f"{_count(self.unnamed, 'picture')} that it does not name{where}: {_some(self.unnamed)}; add them to "
+                f"{LABELS}, or move it away to use the sub-folders as classes."
+            )
+        if self.absent:
+            sentences.append(
+                f"{LABELS} names {_count(self.absent, 'file')} that {'is' if len(self.absent) == 1 else 'are'} no "
+                f"picture in its folder: {_some(self.absent)}."
+            )
         return sentences
 
 
@@ -97,7 +114,7 @@ def survey_pictures(folder: str | Path) -> PictureFolder:
         )
     paths = sorted(walk.pictures)
     if (folder / LABELS).is_file():
-        return _labelled(folder, paths, sorted(walk.unread))
+        return _labelled(folder, paths, sorted(walk.unread), walk.repeated)
     tops = [path.relative_to(folder).parts[0] if path.parent != folder else None for path in paths]
     if not any(tops):
         return PictureFolder(folder, paths, None, sorted(walk.unread), repeated=walk.repeated)
@@ -112,16 +129,28 @@ def survey_pictures(folder: str | Path) -> PictureFolder:
     return PictureFolder(folder, paths, classes, sorted(walk.unread), empty, walk.repeated)
 
 
-def _labelled(folder: Path, paths: list[Path], unread: list[Path]) -> PictureFolder:
+def _labelled(folder: Path, paths: list[Path], unread: list[Path], repeated: int) -> PictureFolder:
     """The pictures that labels.csv names, with their classes; of two lines about one picture, the later one counts."""
     table = read_table(folder / LABELS, {"file", "class"}, or_first=False)
     if not {"file", "class"} <= set(table.columns):
         raise BadInput(f"{name_as_text(folder / LABELS)} must have the columns file and class; add them.")
     named = dict(zip(texts(folder / LABELS, table["file"]), texts(folder / LABELS, table["class"]), strict=True))
-    kept = [path for path in paths if path.relative_to(folder).as_posix() in named]
+    by_name = {path.relative_to(folder).as_posix(): path for path in paths}
+    kept = {name: path for name, path in by_name.items() if name in named}
     if not kept:
-        raise BadInput(f"{name_as_text(folder / LABELS)} names none of the pictures beside it; correct it.")
-    return PictureFolder(folder, kept, [named[path.relative_to(folder).as_posix()] for path in kept], unread)
+        raise BadInput(
+            f"{name_as_text(folder / LABELS)} names none of the {_count(paths, 'picture')} in its folder; correct it, "
+            "or move it away if sub-folders are the classes."
+        )
+    return PictureFolder(
+        folder,
+        list(kept.values()),
+        [named[name] for name in kept],
+        unread,
+        repeated=repeated,
+        unnamed=[path for name, path in by_name.items() if name not in kept],
+        absent=[name_as_text(name) for name in named if name not in kept],
+    )
 
 
 def is_picture(path: Path) -> bool:
@@ -231,7 +260,7 @@ def _closed(folder: Path, error: Exception) -> UnreadableFile:
     )
 
 
-def _count(things: list[Path], word: str) -> str:
+def _count(things: list[Path] | list[str], word: str) -> str:
     return f"{len(things)} {word}{'' if len(things) == 1 else 's'}"
 
 

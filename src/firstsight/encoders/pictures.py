@@ -31,6 +31,7 @@ class Prepared:
 
     pixels: np.ndarray
     filename: str = ""
+    key: bytes = b""  # SHA-256 of the file's content
 
 
 Source = str | os.PathLike[str] | Image.Image | np.ndarray | Prepared
@@ -43,7 +44,8 @@ class Encoded:
     """What encoding gave: a row per picture that could be read, in the order in which they were given.
 
     features (n, d) float32; files: the name of each row as text (`name_as_text`); rows: its place among the given
-    ones; skipped: name and reason of every picture without a row; cached: how many rows needed no computing.
+    ones; skipped: name and reason of every picture without a row; cached: how many rows needed no computing;
+    fingerprints (n,) uint64: the first 8 bytes of the SHA-256 of each file's content, 0 for a picture in memory.
     """
 
     features: np.ndarray
@@ -51,6 +53,7 @@ class Encoded:
     skipped: list[tuple[str, str]] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
     cached: int = 0
+    fingerprints: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
 
 
 @dataclass
@@ -158,6 +161,10 @@ class PictureEncoder:
                     store.flush()
         names = [_name(place, source, root) for place, source in enumerate(sources)]
         rows = sorted(job.features)
+        same: dict[bytes, np.ndarray] = {}
+        for row in rows:  # two files of one content are one picture, although batches may round them differently
+            if key := job.keys[row]:
+                job.features[row] = same.setdefault(key, job.features[row])
         matrix = np.stack([job.features[row] for row in rows]) if rows else np.empty((0, self.dim), dtype=np.float32)
         return Encoded(
             matrix.astype(np.float32, copy=False),
@@ -165,6 +172,7 @@ class PictureEncoder:
             [(names[place], reason) for place, reason in job.skipped],
             rows,
             job.cached,
+            np.array([int.from_bytes(job.keys[row][:8], "little") for row in rows], dtype=np.uint64),
         )
 
     def prepare(self, content: bytes, filename: str = "") -> Prepared:
@@ -173,7 +181,7 @@ class PictureEncoder:
         For whoever gathers pictures one by one: this part runs in many threads, and what it makes is small.
         """
         with quiet_pillow:
-            return Prepared(self._pixels(content), filename)
+            return Prepared(self._pixels(content), filename, hashlib.sha256(content).digest())
 
     def encode_images(self, pictures: Sequence[Source]) -> np.ndarray:
         """Features (n, d) float32, a row for every picture; the first that cannot be read is refused.
@@ -216,7 +224,7 @@ class PictureEncoder:
         content: bytes | InMemory
         key = b""
         if isinstance(source, Prepared):
-            return _Picture(pixels=source.pixels)
+            return _Picture(source.key, pixels=source.pixels)
         if isinstance(source, Path):
             try:
                 content = read_content(source)
@@ -278,6 +286,7 @@ class _Job:
     ):
         self.encoder, self.sources, self.progress, self.announce = encoder, sources, progress, announce
         self.features: dict[int, np.ndarray] = {}
+        self.keys: dict[int, bytes] = {}
         self.skipped: list[tuple[int, str]] = []
         self.waiting: list[tuple[int, bytes, np.ndarray]] = []
         self.cached = 0
@@ -286,6 +295,7 @@ class _Job:
         if any(isinstance(source, Path) for source in self.sources):
             self.encoder._open_stores()
         for place, picture in self.encoder._read_ahead(self.sources):
+            self.keys[place] = picture.key
             if picture.reason:
                 self.skipped.append((place, picture.reason))
             elif picture.features is not None:
@@ -310,7 +320,7 @@ class _Job:
         rows = encoder._encode_batch([pixels for _, _, pixels in self.waiting])
         for (place, key, _), row in zip(self.waiting, rows, strict=True):
             self.features[place] = row
-            if key and encoder.cache:
+            if isinstance(self.sources[place], Path) and encoder.cache:  # an upload is kept nowhere
                 encoder._stores[encoder._running].put(key, row)
         self.waiting.clear()
 

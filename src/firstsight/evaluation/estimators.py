@@ -133,13 +133,18 @@ def transformed(pipeline: Pipeline, X: Any) -> np.ndarray:
     return np.asarray(X)
 
 
-def _pool(estimator: Any, dataset: ZeroShotDataset, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The unlabelled rows that the setting prescribes, in the order of their numbers: nothing tells which are which."""
-    core = core_of(estimator)
+def pool_rows(core: Any, dataset: ZeroShotDataset) -> np.ndarray:
+    """Numbers of the test rows that a transductive method gets without their labels, by its setting."""
     rows = dataset.test_unseen
     if core.setting == "gzsl" and not core.extra_supervision:
         rows = np.concatenate([dataset.test_seen, dataset.test_unseen])
-    pool: np.ndarray = dataset.features[np.sort(rows)]
+    return np.sort(rows)
+
+
+def _pool(estimator: Any, dataset: ZeroShotDataset, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The unlabelled rows that the setting prescribes, in the order of their numbers: nothing tells which are which."""
+    core = core_of(estimator)
+    pool: np.ndarray = dataset.features[pool_rows(core, dataset)]
     if _is_search(estimator) and parameter_prefix(estimator) != "estimator__":
         raise BadInput(
             "A search over a pipeline fits its scalers again in every fold, so no pool of unlabelled rows is right for "

@@ -35,7 +35,7 @@ export function answerCard(entry, ...extra) {
       "div",
       { class: "answer-body" },
       el("h3", { class: "answer-name" }, breakable(name)),
-      el("p", { class: "answer-chips" }, chip(kind), truthMark(entry)),
+      el("p", { class: "answer-chips" }, chip(kind), truthMark(entry), trainingMark(entry)),
       el("p", { class: "answer-file", title: entry.file }, breakable(entry.file.split("/").slice(-2).join("/"))),
       kind === "error" ? el("p", { class: "answer-error" }, entry.error) : [ranking(entry), reasons(entry)],
       extra,
@@ -47,6 +47,16 @@ function truthMark(entry) {
   if (entry.truth === null || entry.truth === undefined) return null;
   const right = entry.truth === String(entry.class);
   return el("span", { class: `chip ${right ? "right" : "wrong"}` }, right ? "✓ right" : `✗ is ${entry.truth}`);
+}
+
+const TRAINED = {
+  labelled: ["training picture", "The model was trained on this very picture, so its answer says little about new pictures."],
+  unlabelled: ["in training, unlabelled", "Training had this very picture without its label."],
+};
+
+function trainingMark(entry) {
+  const [word, meaning] = TRAINED[entry.in_training] ?? [];
+  return word ? el("span", { class: "chip trained", title: meaning }, word) : null;
 }
 
 function ranking(entry) {
@@ -192,9 +202,9 @@ export function asJson(entries) {
 export function asCsv(entries) {
   const most = Math.max(1, ...entries.map((entry) => entry.top.length));
   const places = Array.from({ length: most }, (_, place) => place);
-  const head = ["file", "class", "seen", "confidence", ...places.flatMap((place) => [`class ${place + 1}`, `confidence ${place + 1}`]), "for", "against", "error"];
+  const head = ["file", "class", "seen", "in_training", "confidence", ...places.flatMap((place) => [`class ${place + 1}`, `confidence ${place + 1}`]), "for", "against", "error"];
   const lines = entries.map((entry) => [
-    entry.file, entry.class ?? "", entry.error || entry.rejected ? "" : entry.top[0].seen, entry.confidence ?? "",
+    entry.file, entry.class ?? "", entry.error || entry.rejected ? "" : entry.top[0].seen, entry.in_training ?? "", entry.confidence ?? "",
     ...places.flatMap((place) => [entry.top[place]?.class ?? "", entry.top[place]?.confidence ?? ""]),
     ...["for", "against"].map((side) => (entry.why?.[side] ?? []).map((one) => one.attribute).join("; ")), entry.error ?? "",
   ]);

@@ -17,6 +17,7 @@ from firstsight.methods import ZeroShotClassifier
 from firstsight.methods.parts.best_classes import BestClasses
 from firstsight.recognition.explain import explain
 from firstsight.recognition.scoring import Score, score_answers
+from firstsight.recognition.training_samples import InTraining
 
 NONE_OF_THESE = "none of these"
 NO_CALIBRATION = (
@@ -57,6 +58,11 @@ class Answers:
         Which candidates training had rows of.
     pictures : sequence
         What was looked at: paths, or pictures in memory; nothing for rows of features.
+    in_training : sequence or None
+        Whether the model was trained on the sample: "no", "labelled", "unlabelled" (in the pool of a transductive
+        method), or None where that cannot be told; None as a whole if nothing can be told.
+    recognised_by : {"content", "features"} or None
+        What training samples are recognised by: identical content of the image file, or identical feature values.
     """
 
     classes: np.ndarray  # (n, top) labels
@@ -73,6 +79,8 @@ class Answers:
     distance: np.ndarray | None = None  # (n,) the share of known rows that are nearer to what training has seen
     far: np.ndarray | None = None  # (n,) whether the row looks like nothing that training has seen
     pictures: Sequence[Any] = ()  # what was looked at: paths, or pictures in memory; nothing for rows of features
+    in_training: Sequence[InTraining | None] | None = None  # "no", "labelled" or "unlabelled"; None: unknown
+    recognised_by: str | None = None  # "content" of the image file, or "features"
 
     def __len__(self) -> int:
         return len(self.classes)
@@ -97,8 +105,15 @@ class Answers:
         return [NONE_OF_THESE if gone else name for name, gone in zip(names, self.rejected, strict=True)]
 
     def score(self) -> Score | None:
-        """How often the best class is right, over the rows whose class is known and among the candidates."""
-        return None if self.truth is None else score_answers(self.truth, self.best, self.candidates.tolist())
+        """How often the best class is right, over the rows whose class is known and among the candidates.
+
+        Printed, it counts training samples apart; `by_training` has their scores.
+        """
+        if self.truth is None:
+            return None
+        noun = "image" if self.key == "file" else "sample"
+        how = {"in_training": self.in_training, "recognised_by": self.recognised_by, "noun": noun}
+        return score_answers(self.truth, self.best, self.candidates.tolist(), **how)
 
     def to_frame(self) -> pd.DataFrame:
         """One line per row: what it is called, its class, and what else is known."""
@@ -109,6 +124,8 @@ class Answers:
             columns["rejected"] = self.rejected
         if self.distance is not None:
             columns["distance"] = self.distance
+        if self.in_training is not None:
+            columns["in_training"] = list(self.in_training)
         for side in ("for", "against") if self.why is not None else ():
             columns[side] = ["; ".join(one["attribute"] for one in why[side]) for why in self.why or []]
         return pd.DataFrame(columns)
@@ -126,10 +143,12 @@ class Answers:
         columns["score"] = self.scores.ravel()
         if self.rejected is not None:
             columns["rejected"] = np.repeat(self.rejected, top)
+        if self.in_training is not None:
+            columns["in_training"] = np.repeat(np.array(list(self.in_training), dtype=object), top)
         return pd.DataFrame(columns)
 
     def as_json(self) -> list[dict[str, Any]]:
-        """One entry per row: file, class, confidence, top (and row, rejected, distance, why, where there are such)."""
+        """One entry per row: file, class, confidence, top; where known, row, rejected, distance, in_training, why."""
         seen = dict(zip(self.candidates.tolist(), self.seen.tolist(), strict=True))
         return [self._entry(row, seen) for row in range(len(self))]
 
@@ -161,6 +180,8 @@ class Answers:
                 entry |= {"class": NONE_OF_THESE, "confidence": None}
         if self.distance is not None:
             entry["distance"] = float(self.distance[row])
+        if self.in_training is not None:
+            entry["in_training"] = self.in_training[row]
         if self.why is not None:
             entry["why"] = self.why[row]
         return entry

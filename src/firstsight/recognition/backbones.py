@@ -24,13 +24,14 @@ class OwnBackbone:
 
     def __call__(
         self, pictures: Sequence[Any], progress: Show | None = None
-    ) -> tuple[np.ndarray, list[int], list[tuple[int, str]]]:
-        """Features of the pictures that can be read, their places, and the places of the others with the reason."""
+    ) -> tuple[np.ndarray, np.ndarray, list[int], list[tuple[int, str]]]:
+        """Features, fingerprints and positions of the images that can be read; positions of others with the reason."""
         encoder = self.encoder  # before a long walk, so that a wrong backbone is told at once
         with self._lock:
             encoded = encoder.encode(pictures, progress=progress)
         unread = sorted(set(range(len(pictures))) - set(encoded.rows))
-        return encoded.features, encoded.rows, list(zip(unread, (why for _, why in encoded.skipped), strict=True))
+        reasons = [why for _, why in encoded.skipped]
+        return encoded.features, encoded.fingerprints, encoded.rows, list(zip(unread, reasons, strict=True))
 
     @property
     def encoder(self) -> Any:

@@ -15,9 +15,11 @@ from firstsight.calibration import calibrate
 from firstsight.data import ZeroShotDataset, load_dataset
 from firstsight.errors import BadInput, StaleCheckpoint
 from firstsight.evaluation import fit_on
+from firstsight.evaluation.estimators import pool_rows
 from firstsight.methods import Method, ZeroShotClassifier, make_estimator
 from firstsight.models import Provenance, check_place
 from firstsight.recognition.recognizer import Recognizer
+from firstsight.recognition.training_samples import remember_samples
 from firstsight.terminal import say
 
 
@@ -78,6 +80,8 @@ def fit(
         fit_on(estimator, dataset)
         keep_feature_names(estimator, dataset)
         seconds = round(time.perf_counter() - began, 2)
+        pool = {"unlabelled": (dataset.rows(pool_rows(estimator, dataset)), None)} if estimator.transductive else {}
+        remember_samples(estimator, labelled=(dataset.part("train")[0], None), **pool)
         if confidence:
             say("Calibrating on held-out classes.")
             estimator.calibration_ = calibrate(estimator, dataset, checkpoint=place, verbose=verbose)

@@ -18,9 +18,9 @@ from firstsight.methods.parts.class_input import fitted_order
 from firstsight.terminal import logger
 
 Show = Callable[[int, int], None]  # done, of how many
-# What turns pictures, by path or in memory, into features (n, d) of those that can be read, with their places, and
-# the others with the reason.
-Encode = Callable[[Sequence[Any], Show | None], tuple[np.ndarray, list[int], list[tuple[int, str]]]]
+# What turns images, by path or in memory, into features (n, d) and fingerprints (n,) of those that can be read, with
+# their positions, and the others with the reason.
+Encode = Callable[[Sequence[Any], Show | None], tuple[np.ndarray, np.ndarray, list[int], list[tuple[int, str]]]]
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class Rows:
     skipped: list[tuple[str, str]] = field(default_factory=list)
     key: str = "row"  # what a name is: "row" or "file"
     pictures: list[Any] = field(default_factory=list)  # what was read: paths, or pictures in memory
+    fingerprints: np.ndarray | None = None  # (n,) of the image files' content; 0 for an image in memory
 
 
 def is_feature_file(given: Any) -> bool:
@@ -89,7 +90,8 @@ def read_rows(given: Any, model: ZeroShotClassifier, check: Callable[[FeatureFil
         numbered = file.names == [str(number) for number in range(len(file.names))]
         names = list(range(len(file.names))) if numbered else list(file.names)
     features = features_for(model, file.features, file.feature_names, what)
-    return Rows(features, names, None if file.labels is None else list(file.labels), list(file.skipped))
+    truth: list[str | None] | None = None if file.labels is None else list(file.labels)
+    return Rows(features, names, truth, list(file.skipped), fingerprints=file.fingerprints)
 
 
 def features_for(model: ZeroShotClassifier, features: np.ndarray, names: Sequence[str] | None, what: str) -> np.ndarray:
@@ -125,11 +127,12 @@ def read_pictures(given: Iterable[Any], encode: Encode, progress: Show | None = 
             names.append(getattr(one, "filename", "") or f"picture {len(pictures) + 1}")
             truth.append(None)
             pictures.append(one)
-    features, places, unread = encode(pictures, progress)
+    features, fingerprints, places, unread = encode(pictures, progress)
     skipped = [(str(names[place]), why) for place, why in unread]
     if not places:
         name, why = skipped[0] if skipped else ("", "none was given")
         raise BadInput(f"None of the {len(pictures)} pictures could be read (for {name}: {why}); check them.")
     known, looked_at = [truth[place] for place in places], [pictures[place] for place in places]
     own = [names[place] for place in places]
-    return Rows(features, own, known if any(known) else None, skipped, key="file", pictures=looked_at)
+    truth_known = known if any(known) else None
+    return Rows(features, own, truth_known, skipped, key="file", pictures=looked_at, fingerprints=fingerprints)

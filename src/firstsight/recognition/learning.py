@@ -26,7 +26,8 @@ from firstsight.models import PictureCounts, Provenance
 from firstsight.recognition.fitting import checkpointed, finished, forget_place, keep_feature_names, seed_for
 from firstsight.recognition.inputs import is_feature_file
 from firstsight.recognition.recognizer import Recognizer
-from firstsight.terminal import logger
+from firstsight.recognition.training_samples import in_training, remember_samples
+from firstsight.terminal import in_one_line, logger
 
 Table = pd.DataFrame | str | Path
 
@@ -110,10 +111,12 @@ def learn(
         pool = None if unlabeled is None else embed(unlabeled, labelled=False, **encoding, verbose=verbose)
         tested = np.isin(labelled.labels or [], sorted(held))
         training = _training_set(pictures, labelled, ~tested, descriptions, pool)
+        samples = _fingerprints(labelled, ~tested, pool)
         seed = seed_for(method, random_state)
         estimator = _choose(method, parameters, training, seed, place, verbose)
         began = time.perf_counter()
         _fit(estimator, training)
+        remember_samples(estimator, **samples)
         _estimate(estimator, training, random_state or 0, place, verbose)
         state = forget_place(estimator)
         seed = estimator.get_params().get("random_state", seed)
@@ -157,12 +160,28 @@ def held_out_classes(
 def evaluate_held_out(
     model: ZeroShotClassifier, labelled: FeatureFile, rows: np.ndarray, held: set[str]
 ) -> dict[str, int]:
-    """How many held-out pictures are named right: among the unseen classes alone, and among all."""
-    X, y = labelled.features[rows], np.array(labelled.labels)[rows]
+    """How many held-out images are named right: among the unseen classes alone, and among all.
+
+    An image that training had under another class is left out; those that it had without a label are counted.
+    """
+    prints = None if labelled.fingerprints is None else labelled.fingerprints[rows]
+    trained = np.array(in_training(model, labelled.features[rows], prints), dtype=object)
+    if (copies := trained == "labelled").any():
+        name = np.array(labelled.names)[rows][copies][0]
+        logger.warning(
+            "warning: left %d held-out images out of the test: training had the same content under another class "
+            "(%s, for example).",
+            copies.sum(),
+            in_one_line(name),
+        )
+        if copies.all():
+            return {}
+    X, y = labelled.features[rows][~copies], np.array(labelled.labels)[rows][~copies]
     among_unseen = model.predict(X, classes=[name for name in model.classes_.tolist() if name in held])
     return {
         "held_out_pictures": len(y),
-        "held_out_classes": len(held),
+        "held_out_classes": len(set(y.tolist())),
+        "unlabelled_in_training": int((trained == "unlabelled").sum()),
         "right_among_unseen": int((among_unseen == y).sum()),
         "right_among_all": int((model.predict(X) == y).sum()),
     }
@@ -229,12 +248,20 @@ def _training_set(
     name = "features" if isinstance(pictures, FeatureFile) else text_of_name(Path(pictures).resolve().name)
     labels = [label for label, kept in zip(labelled.labels or [], rows, strict=True) if kept]
     features = labelled.features if rows.all() else labelled.features[rows]
+    names = [*np.array(labelled.names)[rows], *(pool.names if pool is not None else ())]
     unlabeled = None if pool is None else pool.features
-    training = make_training_set(name, features, labels, descriptions, unlabeled, labelled.feature_names)
+    training = make_training_set(name, features, labels, descriptions, unlabeled, labelled.feature_names, names)
     for finding in training.findings():
         if finding.severity != "note":
             logger.warning("%s: %s", finding.severity, finding.message)
     return training
+
+
+def _fingerprints(labelled: FeatureFile, rows: np.ndarray, pool: FeatureFile | None) -> dict[str, Any]:
+    """What training samples are recognised by later: the features and fingerprints of either part."""
+    prints = None if labelled.fingerprints is None else labelled.fingerprints[rows]
+    samples = {"labelled": (labelled.features[rows], prints)}
+    return samples if pool is None else {**samples, "unlabelled": (pool.features, pool.fingerprints)}
 
 
 def _choose(

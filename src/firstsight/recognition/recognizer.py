@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from firstsight.recognition.class_choice import Candidates, choose_classes
 from firstsight.recognition.inputs import Rows, Show, as_list, is_feature_file, is_features, read_pictures, read_rows
 from firstsight.recognition.scoring import Score
 from firstsight.recognition.shards import Told, name_shards
+from firstsight.recognition.training_samples import in_training, recognised_by
 from firstsight.terminal import counted
 
 
@@ -147,7 +149,9 @@ class Recognizer:
             why=why,
             progress=progress,
         )
-        return answers.about(rows.names, rows.truth, rows.skipped, rows.key, rows.pictures)
+        trained = in_training(model, rows.features, rows.fingerprints)
+        told = answers.about(rows.names, rows.truth, rows.skipped, rows.key, rows.pictures)
+        return replace(told, in_training=trained, recognised_by=recognised_by(model))
 
     def score(self, inputs: Any, y: Sequence[Any] | None = None, *, classes: Candidates = None) -> Score:
         """Count how often it is right, and what it takes for what.
@@ -173,7 +177,7 @@ class Recognizer:
             left_out = f" ({counted(len(answers.skipped), 'picture')} could not be read)" if answers.skipped else ""
             raise BadInput(f"`y` must name the class of each of the {len(answers)} rows{left_out}, but has {len(y)}.")
         if y is not None:
-            answers = answers.about(answers.names, [str(one) for one in y])
+            answers = replace(answers, truth=[str(one) for one in y])
         score = answers.score()
         if score is None:
             raise BadInput(

@@ -35,7 +35,14 @@ if TYPE_CHECKING:
 
 Told = Callable[[Path, int, int], None]  # a shard is done: which, how many are, of how many
 _ABOUT = b"firstsight"  # where a Parquet file says what it is of
-_TYPES = {"row": "int64", "rank": "int64", "rejected": "bool", "file": "string", "class": "string"}
+_TYPES = {
+    "row": "int64",
+    "rank": "int64",
+    "rejected": "bool",
+    "file": "string",
+    "class": "string",
+    "in_training": "string",
+}
 
 
 def name_shards(

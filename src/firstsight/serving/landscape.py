@@ -101,12 +101,14 @@ class Maps:
         places = {name: land.place_classes(models[name], self.features) for name, land in laid_out.items()}
         last = list(models)[-1]
         answers = model.predict(self.features).tolist()
+        trained = self.samples.in_training(model)
         samples = [
             {
                 "id": place,
                 "class": self.samples.labels[place],
                 "seen": seen.get(self.samples.labels[place], False),
                 "known": self.samples.labels[place] in seen,
+                "in_training": trained[place],
                 "answer": str(answers[row]),
                 "picture": f"/api/samples/{place}.png" if self.samples.has_pictures else None,
                 "at": {name: _rounded(land.places[row]) for name, land in laid_out.items()},

@@ -24,7 +24,7 @@ from firstsight.terminal import say
 TO_TEACH = 6
 DRAWINGS = 2  # of the four per face: enough to learn from, in half of the time
 
-MADE = 2  # raised when its models are made in another way: those that are kept are then made anew
+MADE = 3  # raised when its models are made in another way: those that are kept are then made anew
 
 
 @dataclass(frozen=True)

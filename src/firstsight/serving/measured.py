@@ -1,7 +1,11 @@
-"""How often the served model is right on the samples beside it: figures, classes, and the seen–unseen trade-off."""
+"""How often the served model is right on the samples beside it: figures, classes, and the seen–unseen trade-off.
+
+Samples that the model was trained on with their labels say nothing about new ones: they are counted apart.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,29 +14,42 @@ from firstsight.evaluation import harmonic_mean
 from firstsight.evaluation.trade_off import TradeOff, trade_off
 from firstsight.recognition import Recognizer
 from firstsight.recognition.scoring import Score
+from firstsight.recognition.training_samples import InTraining, recognised_by
 from firstsight.serving.sample_pictures import SamplePictures
 
 POINTS = 200  # of the curve
 
 
-def measure(own: Recognizer, samples: SamplePictures) -> dict[str, Any]:
-    """What `/api/measure` answers; figures are fractions, None where there are no samples to tell."""
+def measure(own: Recognizer, samples: SamplePictures, trained: Sequence[InTraining | None]) -> dict[str, Any]:
+    """What `/api/measure` answers; figures are fractions, None where there are no samples to tell.
+
+    `trained` says of each sample whether the model was trained on it.
+    """
     model = own.model
     names = [str(name) for name in model.classes_.tolist()]
     seen = dict(zip(names, (model.seen_code_ >= 0).tolist(), strict=True))
-    labels = np.array(samples.labels)
-    parts = {
-        side: samples.features[rows]
+    labels, status = np.array(samples.labels), np.array(trained, dtype=object)
+    known = np.isin(labels, names)
+    counted = known & (status != "labelled")
+    sides = {
+        side: rows
         for side in (True, False)
-        if len(rows := np.flatnonzero([seen.get(name) is side for name in samples.labels]))
+        if len(rows := np.flatnonzero(counted & [seen.get(name) is side for name in samples.labels]))
     }
-    truth = {side: [name for name in samples.labels if seen.get(name) is side] for side in parts}
+    parts = {side: samples.features[rows] for side, rows in sides.items()}
+    truth = {side: labels[rows].tolist() for side, rows in sides.items()}
     among_all = {side: own.score(parts[side], truth[side]) for side in parts}
     among_own = {side: own.score(parts[side], truth[side], classes="seen" if side else "unseen") for side in parts}
     ts, tr, t1 = _mean(among_all.get(False)), _mean(among_all.get(True)), _mean(among_own.get(False))
     curve = _curve(own, parts, truth, names, seen) if len(parts) == 2 else None
     return {
-        "samples": int(np.isin(labels, names).sum()),
+        "samples": int(counted.sum()),
+        "training": {
+            **{part: int((known & (status == part)).sum()) for part in ("no", "unlabelled", "labelled")},
+            "unknown": int((known & (status == None)).sum()),  # noqa: E711
+            "labelled_right": _right(own, samples.features, labels, known & (status == "labelled")),
+            "recognised_by": recognised_by(model),
+        },
         "figures": {
             "t1": t1,
             "ts": ts,
@@ -44,6 +61,10 @@ def measure(own: Recognizer, samples: SamplePictures) -> dict[str, Any]:
         "trade_off": None if curve is None else _points(curve, _suggested(own)),
         "expected": None if _calibration(own) is None else dict(_calibration(own).estimate),
     }
+
+
+def _right(own: Recognizer, features: np.ndarray, labels: np.ndarray, rows: np.ndarray) -> int:
+    return own.score(features[rows], labels[rows].tolist()).right if rows.any() else 0
 
 
 def _mean(score: Score | None) -> float | None:

@@ -27,13 +27,14 @@ def list_samples(
     samples = _samples(service)
     if not samples.has_pictures:
         raise Refusal(404, "The samples of this server have no pictures.")
-    seen = service.seen
+    seen, trained = service.seen, service.in_training()
     listed = [
         {
             "id": place,
             "class": samples.labels[place],
             "seen": seen.get(samples.labels[place], False),
             "known": samples.labels[place] in seen,
+            "in_training": trained[place],
             "url": f"/api/samples/{place}.png",
         }
         for place in samples.choose(limit, seed)

@@ -79,5 +79,5 @@ async def confirm(
 
 
 def _unread(name: str, why_not: str | None) -> dict[str, Any]:
-    unknown = dict.fromkeys(("class", "seen", "confidence", "rejected", "distance", "why"))
+    unknown = dict.fromkeys(("class", "seen", "confidence", "rejected", "distance", "in_training", "why"))
     return {"file": name, **unknown, "top": [], "error": why_not}

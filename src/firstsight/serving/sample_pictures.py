@@ -16,20 +16,30 @@ from firstsight.encoders.decoding import decode_picture, quiet_pillow
 from firstsight.encoders.embedding import embed
 from firstsight.encoders.pictures import read_content
 from firstsight.errors import BadInput
+from firstsight.methods import ZeroShotClassifier
 from firstsight.recognition.inputs import features_for, is_feature_file
 from firstsight.recognition.recognizer import Recognizer
+from firstsight.recognition.training_samples import InTraining, in_training
 
 SIDE = 256  # pixels of the longer side of a picture that is shown
 
 
 @dataclass(frozen=True, eq=False)
 class SamplePictures:
-    """Rows (n, d) that a model was not trained on, their classes, and their pictures where there are such."""
+    """Rows (n, d) with their classes, their pictures where there are such, and the fingerprints of their files.
+
+    The model may have been trained on some of them: `in_training` tells.
+    """
 
     features: np.ndarray
     labels: list[str]
     pictures: Sequence[np.ndarray | Path] | None = None
     feature_names: Sequence[str] | None = None
+    fingerprints: np.ndarray | None = None
+
+    def in_training(self, model: ZeroShotClassifier) -> list[InTraining | None]:
+        """Of each sample, whether the model was trained on it; None where that cannot be told."""
+        return in_training(model, self.features, self.fingerprints) or [None] * len(self)
 
     @property
     def has_pictures(self) -> bool:
@@ -89,4 +99,4 @@ def of_dataset(data: ZeroShotDataset) -> SamplePictures:
 def _of_features(given: str, file: FeatureFile, pictures: list[Path] | None) -> SamplePictures:
     if file.labels is None:
         raise BadInput(f"The samples in {given} have no classes; give pictures in sub-folders named like classes.")
-    return SamplePictures(file.features, list(file.labels), pictures, file.feature_names)
+    return SamplePictures(file.features, list(file.labels), pictures, file.feature_names, file.fingerprints)

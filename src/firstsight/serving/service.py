@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 from firstsight.errors import FirstsightError
 from firstsight.models import load_saved
 from firstsight.recognition import Recognizer
+from firstsight.recognition.training_samples import InTraining
 from firstsight.serving.keeping import Keeping
 from firstsight.serving.landscape import Maps
 from firstsight.serving.measured import measure
@@ -39,7 +40,8 @@ class Service:
         self.maps: Maps | None = None
         self.keeping = None if settings.keep is None else Keeping(settings.keep, settings.keep_bytes)
         self.report = None if settings.results is None else ReportPage(settings.results)
-        self._measured: tuple[str, dict[str, Any]] = ("", {})
+        self._measured: tuple[Any, dict[str, Any]] = (None, {})
+        self._trained: tuple[Any, list[InTraining | None]] = (None, [])
         self.trouble: str | None = "The model is being loaded; ask again in a moment."
 
     @property
@@ -55,12 +57,21 @@ class Service:
         before = None if self.settings.before is None else load_saved(self.settings.before).model
         self.samples, self.maps = samples, Maps(samples, before)
 
-    def measured(self) -> dict[str, Any]:
-        """Accuracy on the samples, computed once per table of classes."""
+    def in_training(self) -> list[InTraining | None]:
+        """Of each sample, whether the model was trained on it; computed once per training."""
         assert self.samples is not None
-        revision = self.served.revision
-        if self._measured[0] != revision:
-            self._measured = revision, measure(self.served.recognizer, self.samples)
+        model = self.served.current().model
+        known = getattr(model, "training_fingerprints_", None)
+        if self._trained[0] is not known or len(self._trained[1]) != len(self.samples):
+            self._trained = known, self.samples.in_training(model)
+        return self._trained[1]
+
+    def measured(self) -> dict[str, Any]:
+        """Accuracy on the samples, computed once per model and table of classes."""
+        assert self.samples is not None
+        model = self.served.current().model
+        if self._measured[0] is not model:
+            self._measured = model, measure(self.served.recognizer, self.samples, self.in_training())
         return self._measured[1]
 
     def start(self) -> None:

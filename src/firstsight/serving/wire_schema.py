@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 Name = Annotated[str, Field(min_length=1, max_length=200, description="a class's name, as text")]
 TOP = 50  # classes that are ranked at most
 Number = Annotated[float, Field(allow_inf_nan=False)]
+InTraining = Literal["no", "labelled", "unlabelled"]
+IN_TRAINING = "whether training had this very image, with or without its label; null where that cannot be told"
 
 
 class Wire(BaseModel):
@@ -71,6 +73,7 @@ class Answer(Wire):
     confidence: float | None = None
     rejected: bool | None = Field(default=None, description="null where nobody can tell: no calibration")
     distance: float | None = Field(default=None, description="the share of known pictures that are nearer")
+    in_training: InTraining | None = Field(default=None, description=IN_TRAINING)
     top: list[Candidate] = []
     why: Reasons | None = None
     error: str | None = Field(default=None, description="why the picture could not be read")
@@ -202,6 +205,7 @@ class ModelFacts(Wire):
 class Sample(ClassEntry):
     id: int
     known: bool = Field(description="false: the model has no description of this class")
+    in_training: InTraining | None = Field(description=IN_TRAINING)
     url: str
 
 
@@ -221,6 +225,7 @@ class Space(Wire):
 class MapSample(ClassEntry):
     id: int
     known: bool
+    in_training: InTraining | None = Field(description=IN_TRAINING)
     answer: str = Field(description="what the model takes it for")
     picture: str | None
     at: Places
@@ -254,8 +259,22 @@ class Curve(Wire):
     suggested: int | None = Field(description="the place of the calibration's constant")
 
 
+class TrainingCounts(Wire):
+    """How many of the samples training had; those with their label are not measured on."""
+
+    no: int
+    unlabelled: int = Field(description="in the pool of a transductive method")
+    unknown: int = Field(description="of which it cannot be told")
+    labelled: int
+    labelled_right: int = Field(description="of the labelled ones, named right; says nothing about new images")
+    recognised_by: Literal["content", "features"] | None = Field(
+        description="identical file content, or identical feature values"
+    )
+
+
 class Measured(Wire):
-    samples: int
+    samples: int = Field(description="that were measured on: all but the labelled training samples")
+    training: TrainingCounts
     figures: dict[str, float | None]
     per_class: list[ClassAccuracy]
     trade_off: Curve | None

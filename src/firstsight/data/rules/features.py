@@ -67,6 +67,32 @@ def odd_values(data: UncheckedDataset) -> Iterator[Finding]:
     if constant:
         yield Finding("note", f"{constant} of {features.shape[1]} feature columns never change in `train`.")
     yield from _twins(digests, data.numbered_from)
+    if data.labels is not None and len(data.labels) == len(features):  # what else is wrong has its own finding
+        yield from _contradictions(digests, data)
+
+
+def _contradictions(digests: dict[str, dict[int, bytes]], data: UncheckedDataset) -> Iterator[Finding]:
+    """The same features under two classes: most likely one image in two class folders, and one label is wrong."""
+    labels, names = data.labels, data.sample_names or ()
+    assert labels is not None
+
+    def called(row: int) -> str:
+        name = repr(names[row]) if row < len(names) else f"row {row + data.numbered_from}"
+        label = int(labels[row])
+        return f"{name} of {data.class_names[label]!r}" if 0 <= label < len(data.class_names) else name
+
+    for part, digest_rows in digests.items():
+        first: dict[bytes, int] = {}
+        pairs = [(first.setdefault(digest, row), row) for row, digest in digest_rows.items()]
+        wrong = [(one, row) for one, row in pairs if labels[one] != labels[row]]
+        if wrong:
+            one, other = wrong[0]
+            rows = "1 row of `{part}` has" if len(wrong) == 1 else f"{len(wrong)} rows of `{part}` have"
+            yield Finding(
+                "warning",
+                f"{rows.format(part=part)} exactly the features of a row of another class: {called(one)} and "
+                f"{called(other)}; keep each sample in one class.",
+            )
 
 
 def _twins(digests: dict[str, dict[int, bytes]], first: int) -> Iterator[Finding]:

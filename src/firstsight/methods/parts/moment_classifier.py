@@ -99,7 +99,7 @@ class MomentClassifier(ZeroShotClassifier):
         return scale("unit", {}, X) if self.feature_scaling == "unit" else X
 
     def _begin(self, descriptions: Any, classes: Any, dtype: Any) -> None:
-        for name in ("attribute_names_in_", "calibration_"):  # of a fit before
+        for name in ("attribute_names_in_", "calibration_", "training_fingerprints_"):  # of a fit before
             self.__dict__.pop(name, None)
         self.described_ = descriptions is not None
         if descriptions is None:

@@ -73,7 +73,9 @@ class Atlas {
     const { name } = this.choice;
     const own = this.data.samples.filter((one) => one.class === name);
     const right = own.filter((one) => one.answer === name).length;
-    this.said.textContent = name ? (own.length ? `${name}: ${counted(own.length, "picture")}, ${right} of them named right.` : `${name}: no picture of it on the map.`) : "";
+    const trained = own.filter((one) => one.in_training === "labelled").length;
+    const among = trained ? ` ${trained === own.length ? "All of them are" : `${trained} of them ${trained === 1 ? "is a" : "are"}`} training picture${trained === 1 ? "" : "s"}.` : "";
+    this.said.textContent = name ? (own.length ? `${name}: ${counted(own.length, "picture")}, ${right} of them named right.${among}` : `${name}: no picture of it on the map.`) : "";
   }
 
   // The same picture is lit up on every map, and its card follows the pointer.
@@ -83,7 +85,7 @@ class Atlas {
     if (!hit) return;
     const { kind, one } = hit;
     const words = kind === "sample"
-      ? [el("strong", {}, one.class), el("span", {}, one.answer === one.class ? "named right" : `named ${one.answer}`), el("span", {}, one.seen ? "seen in training" : one.known ? "unseen" : "not among the classes")]
+      ? [el("strong", {}, one.class), el("span", {}, one.answer === one.class ? "named right" : `named ${one.answer}`), el("span", {}, one.in_training === "labelled" ? "a training picture" : one.seen ? "of a seen class" : one.known ? "unseen" : "not among the classes")]
       : [el("strong", {}, one.class), el("span", {}, one.taught ? "a class taught just now" : "its description"), el("span", {}, one.seen ? "seen in training" : "unseen")];
     this.tip.replaceChildren(...(one.picture ? [el("img", { src: one.picture, alt: `A picture of ${one.class}` })] : []), el("div", {}, words));
     const width = document.documentElement.clientWidth;

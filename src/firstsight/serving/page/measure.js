@@ -39,11 +39,21 @@ class Measure {
     this.place.replaceChildren(el("p", { class: "hint" }, "Measuring …"));
     this.data = await getJson("/api/measure");
     this.revision = this.app.revision;
-    const { samples, trade_off: curve } = this.data;
-    this.place.replaceChildren(
-      el("p", { class: "lead" }, `On ${counted(samples, "picture")} that training has not seen. All figures are means over classes.`),
+    const { trade_off: curve } = this.data;
+    this.place.replaceChildren(...this.measuredOn(),
       this.tiles(this.data.figures), this.expected(), curve ? this.tradeOff(curve) : "", this.perClass(), this.report());
     if (curve) this.plot(curve);
+  }
+
+  // Which samples the figures rest on. Those of the training say nothing about new pictures, and are counted apart.
+  measuredOn() {
+    const { samples, training } = this.data;
+    const by = { content: " (recognised by identical file content)", features: " (recognised by identical feature values)" }[training.recognised_by] ?? "";
+    const parts = [["no", "that training has not seen"], ["unlabelled", "that training had without their labels"], ["unknown", "of which the model cannot tell whether training had them"]]
+      .filter(([key]) => training[key]).map(([key, words]) => `${counted(training[key], "picture")} ${words}`);
+    const lead = samples ? `Measured on ${parts.join(" and ")}${by}. All figures are means over classes.` : "There is no picture to measure on that training has not seen.";
+    const own = training.labelled ? `Not measured on: ${counted(training.labelled, "training picture")}${by}. ${training.labelled_right.toLocaleString("en")} of ${training.labelled.toLocaleString("en")} are named right, which says nothing about new pictures.` : null;
+    return [el("p", { class: "lead" }, lead), own ? el("p", { class: "hint" }, own) : ""];
   }
 
   tiles(figures) {

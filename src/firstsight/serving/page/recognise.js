@@ -158,7 +158,7 @@ class Recognise {
 
   entryOf(entry, picture) {
     picture.url ??= URL.createObjectURL(picture.file);
-    return { ...entry, picture: entry.error ? null : picture.url, truth: picture.sample?.class ?? null, source: picture };
+    return { ...entry, picture: entry.error ? null : picture.url, truth: picture.sample?.class ?? null, in_training: picture.sample ? picture.sample.in_training : entry.in_training, source: picture };
   }
 
   show(entries) {
