@@ -17,13 +17,23 @@ Model = Annotated[Path, typer.Argument(help="A model folder.")]
 def list_classes(
     model: Model,
     json: Annotated[bool, typer.Option("--json", help="As JSON, with the descriptions.")] = False,
+    csv: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the classes with their descriptions here, as `learn --classes` and `classes add` read them."
+        ),
+    ] = None,
 ) -> None:
     """Show every class of a model and whether training had samples of it."""
-    from firstsight.files import csv_of
+    from firstsight.files import csv_of, write_atomically
     from firstsight.recognition import Recognizer
 
     recognizer = Recognizer.load(model)
     table = recognizer.classes
+    if csv is not None:
+        write_atomically(csv, csv_of(recognizer.descriptions, index=True))
+        say(f"{counted(len(table), 'class')} with descriptions in {csv}.")
+        return
     if json:
         import json as writer
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firstsight.cli.options import Data, Features, Method, Preset, Seed, Set, Setting, read_assignments
+from firstsight.cli.options import Data, Features, Method, Overwrite, Preset, Seed, Set, Setting, read_assignments
 from firstsight.errors import BadInput
 from firstsight.terminal import counted, say
 
@@ -34,6 +34,7 @@ def fit(
             help="Also measure confidence and accuracy on held-out classes: three more fits, on fewer classes.",
         ),
     ] = False,
+    overwrite: Overwrite = False,
     calibrate: Annotated[bool, typer.Option("--calibrate", hidden=True)] = False,  # what --confidence was called
 ) -> None:
     """Fit a method on the training rows and save the model.
@@ -54,6 +55,7 @@ def fit(
         confidence=confidence or calibrate,
         features=features,
         random_state=seed,
+        overwrite=overwrite,
         verbose=True,
     )
     _tell(made, method, out)

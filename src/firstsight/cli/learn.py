@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firstsight.cli.embed import DEFAULT_BACKBONE, BackboneOption, BatchSize, Device, Runtime
-from firstsight.cli.options import Preset, Seed, Set, read_assignments
+from firstsight.cli.options import Overwrite, Preset, Seed, Set, read_assignments
 from firstsight.terminal import counted, say
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def learn(
     batch_size: BatchSize = 32,
     runtime: Runtime = "auto",
     device: Device = "cpu",
+    overwrite: Overwrite = False,
 ) -> None:
     """Learn to recognise every class of a table; those without pictures are recognised by their description.
 
@@ -64,6 +65,7 @@ def learn(
         batch_size=batch_size,
         runtime=runtime,
         device=device,
+        overwrite=overwrite,
         verbose=True,
     )
     _tell(made, out)

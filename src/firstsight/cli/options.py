@@ -28,6 +28,10 @@ Set = Annotated[
 Preset = Annotated[str | None, typer.Option(help="Named settings of the paper's methods: validated, paper, fast.")]
 Features = Annotated[str | None, typer.Option(help="Which feature file of an xlsa17 folder, e.g. res101.")]
 Seed = Annotated[int, typer.Option(min=0, help="Everything random follows from it.")]
+Overwrite = Annotated[
+    bool,
+    typer.Option("--overwrite", help="Replace a model even if classes that were taught to it since are lost."),
+]
 
 
 # Parameters that have an option of their own, which the written record tells: a second way would contradict it.

@@ -339,7 +339,8 @@ class ZeroShotClassifier(ScikitLearnClassifier):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Checked and scaled X, codes of y, seen descriptions S, unseen descriptions U."""
         self._validate_params()
-        for name in ("attribute_names_in_", "calibration_", "training_fingerprints_", "_read_from"):  # of a fit before
+        of_a_fit_before = ("attribute_names_in_", "calibration_", "training_fingerprints_", "_read_from")
+        for name in (*of_a_fit_before, "taught_classes_", "removed_classes_"):
             self.__dict__.pop(name, None)
         X, y = self._checked_pair(X, y)
         check_classification_targets(y)

@@ -17,6 +17,7 @@ from firstsight.terminal import logger
 # A removed class leaves its place and its training codes behind, so that adding it back restores the model exactly:
 # some methods treat a class that they had rows of differently. Rows of [label, place, seen code, unseen code].
 _REMOVED = "removed_classes_"
+_TAUGHT = "taught_classes_"  # labels of classes that were added, or described anew, since training
 
 
 def add_classes(model: ZeroShotClassifier, table: pd.DataFrame, replace: bool = False) -> ZeroShotClassifier:
@@ -50,6 +51,7 @@ def add_classes(model: ZeroShotClassifier, table: pd.DataFrame, replace: bool = 
         )
     _tell_look_alikes([label for label, place in zip(labels.tolist(), places, strict=True) if place < 0], list(known))
     changed = copy.copy(model)
+    setattr(changed, _TAUGHT, list(dict.fromkeys([*getattr(model, _TAUGHT, []), *labels.tolist()])))
     changed.descriptions_ = model.descriptions_.copy()
     old = [row for row, place in enumerate(places) if place >= 0]
     changed.descriptions_[[places[row] for row in old]] = A[old]
@@ -85,6 +87,8 @@ def remove_classes(model: ZeroShotClassifier, names: Sequence[Any]) -> ZeroShotC
     unseen_code = getattr(model, "unseen_code_", np.full(len(known), -1))
     gone = [[model.classes_[p].item(), p, int(model.seen_code_[p]), int(unseen_code[p])] for p in places]
     setattr(changed, _REMOVED, [*getattr(model, _REMOVED, []), *gone])
+    if hasattr(model, _TAUGHT):
+        setattr(changed, _TAUGHT, [label for label in getattr(model, _TAUGHT) if label not in set(names)])
     for name in ("classes_", "descriptions_", "seen_code_", "unseen_code_"):
         if hasattr(model, name):
             setattr(changed, name, getattr(model, name)[keep])
@@ -108,12 +112,33 @@ def as_labels(model: ZeroShotClassifier, names: Iterable[Any]) -> list[Any]:
 
 
 def check_removed(model: ZeroShotClassifier) -> None:
-    """ValueError unless what a model from a file remembers of removed classes is what `remove_classes` writes."""
+    """ValueError unless what a model from a file remembers of changed classes is what this module writes."""
     removed = getattr(model, _REMOVED, [])
     for row in removed if isinstance(removed, list) else [removed]:
         kinds = [type(one) for one in row] if isinstance(row, list) else []
         if kinds not in ([str, int, int, int], [int, int, int, int]):
             raise ValueError(f"{_REMOVED} holds {str(row)[:40]!r}, which is no label with three numbers")
+    taught = getattr(model, _TAUGHT, [])
+    if not isinstance(taught, list) or not all(type(label) in (str, int) for label in taught):
+        raise ValueError(f"{_TAUGHT} is no list of labels")
+
+
+def lost_changes(values: dict[str, Any], known: pd.DataFrame, new: pd.DataFrame) -> list[str]:
+    """What was taught to a model, or removed from it, since training, and a table of classes does not say.
+
+    `values` are the model's fitted attributes, `known` its class table.
+    """
+    new = new.set_axis([str(name) for name in new.index], axis="index").set_axis(map(str, new.columns), axis="columns")
+    known = known.set_axis([str(name) for name in known.index], axis="index")
+    if set(known.columns) == set(new.columns):
+        new = new[list(known.columns)]
+    lost = []
+    for name in map(str, values.get(_TAUGHT, [])):
+        if name not in new.index:
+            lost.append(f"{name!r} was added")
+        elif new.shape[1] != known.shape[1] or not np.allclose(new.loc[name], known.loc[name], rtol=1e-5, atol=1e-8):
+            lost.append(f"{name!r} was described anew")
+    return lost + [f"{str(row[0])!r} was removed" for row in values.get(_REMOVED, []) if str(row[0]) in new.index]
 
 
 def _checked(model: ZeroShotClassifier, table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

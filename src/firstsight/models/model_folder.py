@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
+import pandas as pd
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save_file
@@ -24,11 +25,11 @@ from sklearn.pipeline import Pipeline
 
 import firstsight
 from firstsight.calibration.confidence import Calibration
-from firstsight.errors import BadInput, UnknownName, UnreadableFile
+from firstsight.errors import BadInput, FirstsightError, UnknownName, UnreadableFile
 from firstsight.methods import ZeroShotClassifier, find_method
 from firstsight.methods.parts.class_input import name_array
 from firstsight.models.card import model_card
-from firstsight.models.class_table import check_removed
+from firstsight.models.class_table import check_removed, lost_changes
 from firstsight.models.folder_exchange import locked, read_together, replace_folder, resolve_place
 from firstsight.models.model_schema import FORMAT, CalibrationNumbers, ModelFile, read_model_file, write_model_file
 from firstsight.models.pipeline_steps import PREFIX, Steps, put_together, take_apart
@@ -54,6 +55,8 @@ def save(
     model: ZeroShotClassifier | Pipeline,
     folder: str | Path,
     provenance: Provenance | Mapping[str, Any] | None = None,
+    *,
+    overwrite: bool = True,
 ) -> None:
     """Write a fitted model; an older model in the same place is replaced only when the new one is complete.
 
@@ -65,6 +68,9 @@ def save(
         Where to write.
     provenance : Provenance or mapping, optional
         What is known of its making: the data set, its split, the seed, an evaluation.
+    overwrite : bool
+        Replace a model whose classes were changed since its training (`add_classes`, the web app), even if the new one
+        does not have these changes; False refuses to lose them.
     """
     steps: Steps | None = None
     before: dict[str, np.ndarray] = {}
@@ -77,7 +83,34 @@ def save(
         )
     folder = check_place(folder)
     with locked(folder):
+        if not overwrite:
+            names = getattr(model, "attribute_names_in_", None)
+            check_changes(folder, pd.DataFrame(model.descriptions_, index=model.classes_, columns=names))
         _write(model, folder, Provenance.read(provenance), steps, before)
+
+
+def check_changes(folder: str | Path, descriptions: pd.DataFrame) -> None:
+    """Refuse to replace a model if classes were taught to it, or removed, which `descriptions` do not say."""
+    folder = Path(folder)
+    if not (folder / MODEL).is_file():
+        return
+    try:
+        about, arrays = _contents(folder)
+        columns = about.values.get("attribute_names_in_")
+        known = pd.DataFrame(arrays["descriptions_"], index=about.values["classes_"], columns=columns)
+        lost = lost_changes(about.values, known, descriptions)
+    except (FirstsightError, OSError, ValueError, LookupError, TypeError, SafetensorError) as error:
+        raise BadInput(
+            f"{folder} holds a model that cannot be read, so what was taught to it would be lost ({error}) Choose "
+            "another folder, or give --overwrite (overwrite=True) to replace it."
+        ) from error
+    if lost:
+        more = f" and {len(lost) - 3} more changes" if len(lost) > 3 else ""
+        raise BadInput(
+            f"Since the model in {folder} was trained, its classes were changed, and replacing it would lose that: "
+            f"{', '.join(lost[:3])}{more}. To keep the changes, write its classes to a table (`firstsight classes list "
+            f"{folder} --csv FILE`) and use that; to drop them, give --overwrite (overwrite=True)."
+        )
 
 
 @contextmanager
@@ -150,18 +183,7 @@ def _read(folder: Path, method: type[ZeroShotClassifier] | None) -> tuple[Saved,
     if not (folder / MODEL).is_file() and not folder.is_dir():
         _no_model(folder)
     try:
-        contents = read_together(folder, (MODEL, ARRAYS))
-        if MODEL not in contents:
-            _no_model(folder)
-        about = read_model_file(contents[MODEL], folder)
-        if ARRAYS not in contents:
-            raise ValueError(f"{ARRAYS} is missing")
-        if hashlib.sha256(contents[ARRAYS]).hexdigest() != about.arrays_sha256:
-            raise UnreadableFile(
-                f"{folder}/{ARRAYS} is not the file that model.json describes (truncated or changed); restore it or "
-                "fit the model again."
-            )
-        arrays = load_arrays(contents[ARRAYS])
+        about, arrays = _contents(folder)
         before = {name: arrays.pop(name) for name in list(arrays) if name.startswith(PREFIX)}
         model = _rebuild(about, arrays, method)
         model._read_from = str(folder)
@@ -172,6 +194,21 @@ def _read(folder: Path, method: type[ZeroShotClassifier] | None) -> tuple[Saved,
         raise UnreadableFile(
             f"{folder} cannot be read as a model ({type(error).__name__}: {error}); restore it or fit the model again."
         ) from error
+
+
+def _contents(folder: Path) -> tuple[ModelFile, dict[str, np.ndarray]]:
+    contents = read_together(folder, (MODEL, ARRAYS))
+    if MODEL not in contents:
+        _no_model(folder)
+    about = read_model_file(contents[MODEL], folder)
+    if ARRAYS not in contents:
+        raise ValueError(f"{ARRAYS} is missing")
+    if hashlib.sha256(contents[ARRAYS]).hexdigest() != about.arrays_sha256:
+        raise UnreadableFile(
+            f"{folder}/{ARRAYS} is not the file that model.json describes (truncated or changed); restore it or fit "
+            "the model again."
+        )
+    return about, load_arrays(contents[ARRAYS])
 
 
 def check_place(folder: str | Path) -> Path:
@@ -316,6 +353,10 @@ def _check_shapes(model: ZeroShotClassifier, size: int) -> None:
     if names is not None and (names.shape != (model.n_features_in_,) or not all(isinstance(n, str) for n in names)):
         raise ValueError(f"{len(names)} feature_names_in_ do not match {model.n_features_in_} features")
     check_removed(model)
+    prints = getattr(model, "training_fingerprints_", {})
+    for array in prints.values() if isinstance(prints, dict) else [None]:
+        if not isinstance(array, np.ndarray) or array.dtype != np.uint64 or array.ndim != 1:
+            raise ValueError("training_fingerprints_ are no lists of whole numbers of 64 bits")
 
 
 def _split(model: ZeroShotClassifier) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

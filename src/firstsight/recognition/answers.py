@@ -112,8 +112,14 @@ class Answers:
         if self.truth is None:
             return None
         noun = "image" if self.key == "file" else "sample"
-        how = {"in_training": self.in_training, "recognised_by": self.recognised_by, "noun": noun}
-        return score_answers(self.truth, self.best, self.candidates.tolist(), **how)
+        return score_answers(
+            self.truth,
+            self.best,
+            self.candidates.tolist(),
+            in_training=self.in_training,
+            recognised_by=self.recognised_by,
+            noun=noun,
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """One line per row: what it is called, its class, and what else is known."""

@@ -17,7 +17,7 @@ from firstsight.errors import BadInput, StaleCheckpoint
 from firstsight.evaluation import fit_on
 from firstsight.evaluation.estimators import pool_rows
 from firstsight.methods import Method, ZeroShotClassifier, make_estimator
-from firstsight.models import Provenance, check_place
+from firstsight.models import Provenance, check_changes, check_place, save
 from firstsight.recognition.recognizer import Recognizer
 from firstsight.recognition.training_samples import remember_samples
 from firstsight.terminal import say
@@ -34,6 +34,7 @@ def fit(
     features: str | None = None,
     random_state: int | None = None,
     checkpoint: str | Path | None = None,
+    overwrite: bool = False,
     verbose: bool = False,
 ) -> Recognizer:
     """Fit a method on a data set's training rows; saved to `out` if given.
@@ -60,6 +61,9 @@ def fit(
     checkpoint : str or Path, optional
         Where the state of a running fit is kept; beside `out` if that is given. A fit that is killed goes on
         where it was when the same call is made again, and ends with the same model.
+    overwrite : bool
+        Replace a model in `out` even if classes that were taught to it, or removed from it, since its training are
+        lost; otherwise this is refused.
     verbose : bool
         Show a progress bar when a terminal is there.
 
@@ -74,6 +78,8 @@ def fit(
             method, parameters, random_state=seed, setting=setting, checkpoint=place, verbose=verbose or None
         )
         dataset = data if isinstance(data, ZeroShotDataset) else load_dataset(data, features)
+        if out is not None and not overwrite:
+            check_changes(check_place(out), dataset.descriptions)
         if place is not None and "checkpoint" in estimator.get_params() and Path(place).exists():
             say(f"Going on from {place}, if it is of this very fit.")
         began = time.perf_counter()
@@ -88,7 +94,7 @@ def fit(
         state = forget_place(estimator)
         seed = estimator.get_params().get("random_state", seed)
         provenance = Provenance.of(estimator, dataset, seed=seed, seconds=seconds)
-        return finished(Recognizer(estimator, provenance), out, place and state)
+        return finished(Recognizer(estimator, provenance), out, place and state, overwrite)
 
 
 def keep_feature_names(model: ZeroShotClassifier, dataset: ZeroShotDataset) -> None:
@@ -141,10 +147,13 @@ def forget_place(estimator: ZeroShotClassifier) -> str | None:
     return place
 
 
-def finished(made: Recognizer, out: str | Path | None, state: str | None) -> Recognizer:
-    """The recognizer, saved where it was wished for; then the state of its fit has served."""
+def finished(made: Recognizer, out: str | Path | None, state: str | None, overwrite: bool) -> Recognizer:
+    """The recognizer, saved where it was wished for; then the state of its fit has served.
+
+    Classes may have been taught to the old model while the new one was fitted, so this is looked at again.
+    """
     if out is not None:
-        made.save(out)
+        save(made.model, out, made.provenance, overwrite=overwrite)
     for path in _states(Path(state)) if state else ():
         path.unlink(missing_ok=True)
     return made

@@ -22,7 +22,7 @@ from firstsight.encoders.folders import PictureFolder, survey_pictures
 from firstsight.errors import BadInput, UnknownName
 from firstsight.files import text_of_name
 from firstsight.methods import Method, ZeroShotClassifier, find_method, make_estimator
-from firstsight.models import PictureCounts, Provenance
+from firstsight.models import PictureCounts, Provenance, check_changes, check_place
 from firstsight.recognition.fitting import checkpointed, finished, forget_place, keep_feature_names, seed_for
 from firstsight.recognition.inputs import is_feature_file
 from firstsight.recognition.recognizer import Recognizer
@@ -55,6 +55,7 @@ def learn(
     runtime: str = "auto",
     device: str = "cpu",
     checkpoint: str | Path | None = None,
+    overwrite: bool = False,
     verbose: bool = False,
 ) -> Recognizer:
     """Learn to recognise every class of a table; those without pictures are recognised by their description.
@@ -95,6 +96,9 @@ def learn(
         computes is one of its parameters.
     checkpoint : str or Path, optional
         Where the state of a running fit is kept; beside `out` if that is given.
+    overwrite : bool
+        Replace a model in `out` even if classes that were taught to it, or removed from it, since its training are
+        lost; otherwise this is refused.
     verbose : bool
         Show a progress bar when a terminal is there.
 
@@ -106,6 +110,8 @@ def learn(
     encoding: dict[str, Any] = {"backbone": backbone, "batch_size": batch_size, "runtime": runtime, "device": device}
     with checkpointed(out, checkpoint) as place:
         descriptions = classes if isinstance(classes, pd.DataFrame) else read_descriptions(classes)
+        if out is not None and not overwrite:
+            check_changes(check_place(out), descriptions)
         held = held_out_classes(descriptions, unseen, split)
         labelled = _features(_checked(pictures, descriptions, held), **encoding, verbose=verbose)
         pool = None if unlabeled is None else embed(unlabeled, labelled=False, **encoding, verbose=verbose)
@@ -133,7 +139,7 @@ def learn(
             facts["evaluation"] = evaluate_held_out(estimator, labelled, tested, held)
         encoding["backbone"] = backbone if _place(pictures, backbone) else None
         made = Recognizer(estimator, Provenance.of(estimator, training, **facts), **encoding)
-        return finished(made, out, place and state)
+        return finished(made, out, place and state, overwrite)
 
 
 def held_out_classes(
