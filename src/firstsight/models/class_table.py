@@ -128,7 +128,9 @@ def lost_changes(values: dict[str, Any], known: pd.DataFrame, new: pd.DataFrame)
 
     `values` are the model's fitted attributes, `known` its class table.
     """
-    new = new.set_axis([str(name) for name in new.index], axis="index").set_axis(map(str, new.columns), axis="columns")
+    new = new.set_axis([str(name) for name in new.index], axis="index").set_axis(
+        [str(name) for name in new.columns], axis="columns"
+    )
     known = known.set_axis([str(name) for name in known.index], axis="index")
     if set(known.columns) == set(new.columns):
         new = new[list(known.columns)]
