@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
+from collections.abc import Sequence
 
 from PIL import Image, ImageDraw
 
@@ -34,18 +37,29 @@ def stroke(points, size=240, width=16, dark=True) -> Image.Image:
 class Server:
     """`firstsight serve` in a process of its own."""
 
-    def __init__(self, *words: str, **environment: str):
+    def __init__(self, *words: str, before: Sequence[str] = (), **environment: str):
         code = "from firstsight.cli.main import main; main()"
         self.process = subprocess.Popen(
-            [sys.executable, "-c", code, "serve", *words, "--port", "0", "--rate", "0"],
+            [sys.executable, "-c", code, *before, "serve", *map(str, words), "--port", "0", "--rate", "0"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, **environment},
         )
-        line = self.process.stdout.readline()
-        assert "http://" in line, self.process.stderr.read()
-        self.url = line.split()[-1].rstrip("/")
+        self.first_line = self.process.stdout.readline()
+        found = re.search(r"http://[^/\s]+", self.first_line)
+        assert found, self.process.stderr.read()
+        self.url = found[0]
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+        self.process.stderr.close()
 
     def wait(self, seconds: float = 300) -> Server:
         until = time.monotonic() + seconds
@@ -57,9 +71,42 @@ class Server:
                 time.sleep(0.05)
         raise AssertionError("the server is not ready")
 
-    def stop(self, how: int = signal.SIGTERM) -> int:
+    def stop(self, how: int = signal.SIGTERM, close: bool = True) -> int:
         self.process.send_signal(how)
         code = self.process.wait(timeout=300)
-        self.process.stdout.close()
-        self.process.stderr.close()
+        if close:
+            self.process.stdout.close()
+            self.process.stderr.close()
         return code
+
+
+def teach(client, name, attributes=None, **more):
+    return client.post("/api/classes", json={"name": name, "attributes": attributes or {}, **more}, headers=CHANGE)
+
+
+def teach_at_once(client, people: int, classes: int) -> tuple[set[str], set[str], list[int]]:
+    """Let people teach in threads, undo every third class, and read in between: kept names, undone names, statuses."""
+    kept, undone, statuses = set(), set(), []
+
+    def person(who):
+        for number in range(classes):
+            name = f"person {who} {number}"
+            done = teach(client, name, rest=0.5)
+            statuses.append(done.status_code)
+            if done.status_code != 201:
+                continue
+            if number % 3 == 0:
+                back = client.post("/api/classes/undo", json=done.json()["undo"], headers=CHANGE)
+                statuses.append(back.status_code)
+                undone.add(name)
+            else:
+                kept.add(name)
+                statuses.append(client.get("/api/classes").status_code)
+                statuses.append(client.get("/api/classes/description", params={"name": name}).status_code)
+
+    threads = [threading.Thread(target=person, args=(who,)) for who in range(people)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return kept, undone, statuses

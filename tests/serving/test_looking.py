@@ -200,7 +200,7 @@ def test_the_page_of_the_api_tells_every_route(steady):
     assert "none of these" in text
 
 
-def test_readiness_says_when_the_model_cannot_be_used(serving, letters):
+def test_readiness_and_the_log_say_in_one_sentence_that_the_backbone_is_missing(serving, letters, caplog):
     from firstsight.models import BackboneUsed, Provenance
     from firstsight.recognition import Recognizer
 
@@ -209,8 +209,26 @@ def test_readiness_says_when_the_model_cannot_be_used(serving, letters):
     until = time.monotonic() + 300
     while (found := client.get("/ready").json())["error"].startswith("The model is being") and time.monotonic() < until:
         time.sleep(0.02)
-    assert found["error"] == "The model cannot be used; the server's log says why."
+    assert "backbone 'nobody/nothing' cannot be loaded" in found["error"]
+    assert "--backbone FOLDER" in found["error"]
+    assert "/nowhere" not in found["error"]  # anybody may ask, so paths are for the log alone
+    (told,) = [record for record in caplog.records if record.name == "firstsight"]
+    assert "There is no folder /nowhere/at/all" in told.getMessage()
+    assert told.exc_info is None
     assert client.get("/health").status_code == 200
+
+
+def test_readiness_hides_a_bug_and_the_log_shows_it(serving, monkeypatch, caplog):
+    def broken(self):
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr("firstsight.serving.recognising.Recognising.warm_up", broken)
+    client = serving()
+    until = time.monotonic() + 30
+    while (found := client.get("/ready").json())["error"].startswith("The model is being") and time.monotonic() < until:
+        time.sleep(0.02)
+    assert found["error"] == "The model cannot be used; the server's log says why."
+    assert any(record.exc_info for record in caplog.records)
 
 
 def test_a_sample_whose_picture_is_gone_or_none_any_more_is_told(serving, samples, tmp_path):

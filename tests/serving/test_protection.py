@@ -7,6 +7,7 @@ import time
 import pytest
 
 from firstsight.errors import BadInput
+from firstsight.serving.protection import GUESSES_AT_ONCE
 from firstsight.serving.rates import Rates, share_rates
 from firstsight.serving.service_settings import read_settings
 from serving.small_server import CHANGE
@@ -109,6 +110,69 @@ def test_a_browser_trades_the_token_for_a_cookie_that_scripts_cannot_read(servin
     assert client.get("/api/model").status_code == 200  # the client keeps its cookies
     client.cookies.clear()
     assert client.get("/api/model", headers={"Cookie": "firstsight-session=0"}).status_code == 401
+
+
+def bearer(token):
+    return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/api/model"),
+        ("GET", "/metrics"),
+        ("GET", "/docs"),
+        ("GET", "/openapi.json"),
+        ("GET", "/report/index.html"),
+        ("GET", "/no such page"),
+        ("POST", "/api/predict/one"),
+        ("POST", "/api/session"),
+    ],
+)
+def test_wrong_tokens_are_limited_on_every_route(serving, monkeypatch, method, path):
+    now = [100.0]
+    monkeypatch.setattr("firstsight.serving.rates.time.monotonic", lambda: now[0])
+    client = serving(token=TOKEN)
+    for _ in range(GUESSES_AT_ONCE):
+        assert client.request(method, path, headers=bearer("a wrong one")).status_code == 401
+    for token in ("a wrong one", TOKEN):  # no longer compared, so that nothing can be learned
+        refused = client.request(method, path, headers=bearer(token))
+        assert refused.status_code == 429
+        assert refused.headers["retry-after"] == "1"
+        assert "wrong tokens" in refused.json()["error"]
+    assert client.get("/health", headers=bearer("a wrong one")).status_code == 200
+    now[0] += 1.0  # as Retry-After says
+    assert client.get("/api/model", headers=bearer(TOKEN)).status_code == 200
+    assert client.request(method, path, headers=bearer("a wrong one")).status_code == 401
+    assert client.request(method, path, headers=bearer("a wrong one")).status_code == 429
+
+
+def test_neither_right_tokens_nor_missing_ones_nor_a_session_are_limited_as_wrong_ones(serving, monkeypatch):
+    monkeypatch.setattr("firstsight.serving.rates.time.monotonic", lambda: 100.0)
+    client = serving(token=TOKEN)
+    for _ in range(GUESSES_AT_ONCE + 5):
+        assert client.get("/api/model", headers=bearer(TOKEN)).status_code == 200
+        assert client.get("/api/model").status_code == 401
+    assert client.post("/api/session", headers=bearer(TOKEN)).status_code == 204
+    for _ in range(GUESSES_AT_ONCE + 5):
+        client.post("/api/session", headers=bearer("a wrong one"))
+    assert client.post("/api/session", headers=bearer(TOKEN)).status_code == 429
+    assert client.get("/api/model").status_code == 200  # by its cookie, which nobody can guess
+    text = client.get("/metrics").text
+    assert 'firstsight_refused_total{limit="token"} 6.0' in text
+
+
+def test_workers_count_wrong_tokens_together(serving, tmp_path, monkeypatch):
+    share_rates(str(tmp_path))
+    monkeypatch.setattr("firstsight.serving.rates.time.monotonic", lambda: 100.0)
+    monkeypatch.setattr("firstsight.serving.protection.SHARED", "FIRSTSIGHT_TEST_SHARED")
+    monkeypatch.setenv("FIRSTSIGHT_TEST_SHARED", str(tmp_path))
+    workers = [serving(token=TOKEN), serving(token=TOKEN)]
+    statuses = [
+        workers[number % 2].get("/metrics", headers=bearer("wrong")).status_code
+        for number in range(GUESSES_AT_ONCE + 1)
+    ]
+    assert statuses == [401] * GUESSES_AT_ONCE + [429]
 
 
 def test_a_server_that_others_can_reach_needs_a_token(monkeypatch):

@@ -13,11 +13,7 @@ from firstsight.data import read_descriptions
 from firstsight.recognition import Recognizer
 from firstsight.serving.attribute_groups import grouped
 from firstsight.serving.teaching import text_model_of
-from serving.small_server import CHANGE, LETTERS
-
-
-def teach(client, name, attributes=None, **more):
-    return client.post("/api/classes", json={"name": name, "attributes": attributes or {}, **more}, headers=CHANGE)
+from serving.small_server import CHANGE, LETTERS, teach, teach_at_once
 
 
 def best(client, content):
@@ -172,34 +168,6 @@ def test_two_people_who_teach_at_once_lose_nothing(serving):
     wanted = {f"person {n} {number}" for n in range(4) for number in range(4)}
     for client in clients:
         assert wanted <= {one["class"] for one in client.get("/api/classes").json()["classes"]}
-
-
-def teach_at_once(client, people: int, classes: int) -> tuple[set[str], set[str], list[int]]:
-    """Let people teach in threads, undo every third class, and read in between: kept names, undone names, statuses."""
-    kept, undone, statuses = set(), set(), []
-
-    def person(who):
-        for number in range(classes):
-            name = f"person {who} {number}"
-            done = teach(client, name, rest=0.5)
-            statuses.append(done.status_code)
-            if done.status_code != 201:
-                continue
-            if number % 3 == 0:
-                back = client.post("/api/classes/undo", json=done.json()["undo"], headers=CHANGE)
-                statuses.append(back.status_code)
-                undone.add(name)
-            else:
-                kept.add(name)
-                statuses.append(client.get("/api/classes").status_code)
-                statuses.append(client.get("/api/classes/description", params={"name": name}).status_code)
-
-    threads = [threading.Thread(target=person, args=(who,)) for who in range(people)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return kept, undone, statuses
 
 
 def test_a_model_in_memory_loses_no_class_when_several_people_teach_and_undo(serving, letters):

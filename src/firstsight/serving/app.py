@@ -17,6 +17,7 @@ from firstsight.serving import (
     routes_recognise,
     routes_teach,
 )
+from firstsight.serving.connections import STATE, Limits
 from firstsight.serving.json_answers import tell_mistakes
 from firstsight.serving.protection import Protection
 from firstsight.serving.service import Service
@@ -33,6 +34,7 @@ ERRORS = {
     403: "not allowed from there, or not switched on",
     404: "there is no such thing",
     405: "not in this way",
+    408: "the request did not arrive in time",
     409: "the class exists",
     413: "too large",
     422: "something in the request is wrong",
@@ -46,9 +48,9 @@ def make_app(service: Service) -> ASGIApp:
     """The ASGI application of a service; it starts and stops with the server that runs it."""
 
     @asynccontextmanager
-    async def living(app: FastAPI) -> AsyncIterator[None]:
+    async def living(app: FastAPI) -> AsyncIterator[dict[str, Limits]]:
         service.start()
-        yield
+        yield {STATE: Limits(service.settings, service.metrics)}  # for the connections of our own server
         service.stop()  # after the last request was answered
 
     app = FastAPI(

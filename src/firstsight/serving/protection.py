@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import os
 import secrets
 import time
@@ -16,11 +17,16 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from firstsight.serving.json_answers import Json, Refusal
-from firstsight.serving.rates import Rates
+from firstsight.serving.rates import WRONG_TOKENS, Rates
+from firstsight.serving.server_log import log_request
 from firstsight.serving.service_metrics import SHARED, ServiceMetrics
 from firstsight.serving.service_settings import Settings
 
-PUBLIC = ("/", "/favicon.ico", "/health", "/ready", "/api/session")  # and /page/…: no secret is in them
+PUBLIC = ("/", "/favicon.ico", "/health", "/ready")  # and /page/…: no secret is in them
+SESSION = "/api/session"  # where the token itself is traded for a cookie
+# Wrong tokens of one client: ten at once, then one per second. While they are used up no token of that client is
+# compared, or guessing would go on at full speed; a second after the last guess the right one is let in again.
+GUESSES_PER_SECOND, GUESSES_AT_ONCE = 1.0, 10
 COOKIE = "firstsight-session"
 CHANGES = ("/api/classes", "/api/confirm")
 REPORT = "/report/"
@@ -58,6 +64,7 @@ class Protection:
     def __init__(self, app: ASGIApp, settings: Settings, metrics: ServiceMetrics):
         self.app, self.settings, self.metrics = app, settings, metrics
         self.rates = Rates(settings.rate, os.environ.get(SHARED))
+        self.guesses = Rates(GUESSES_PER_SECOND, os.environ.get(SHARED), WRONG_TOKENS, GUESSES_AT_ONCE)
         self.session = None if settings.token is None else session_of(settings.token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -83,27 +90,28 @@ class Protection:
             sentence = Json({"error": refusal.sentence}, refusal.status, refusal.headers)
             await sentence(scope, receive, answer)
         finally:
-            self.metrics.request(scope, status, time.perf_counter() - began)
+            seconds = time.perf_counter() - began
+            self.metrics.request(scope, status, seconds)
+            log_request(client_of(scope), scope["method"], scope["path"], status, seconds)
 
     def _judge(self, scope: Scope, headers: Headers) -> None:
-        path = scope["path"]
+        path, client = scope["path"], client_of(scope)
         self._check_host(headers)
         if scope["method"] not in ("GET", "HEAD"):
             _check_site(headers)
             if path.startswith(CHANGES) and headers.get("x-firstsight") != "1":
                 raise Refusal(403, "A change needs the header X-Firstsight: 1, which other sites cannot send.")
         if self.session is not None and path not in PUBLIC and not path.startswith("/page/"):
-            self._check_token(headers)
+            self._check_token(headers, client, cookie=path != SESSION)
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()) or int(length) > self.settings.request_bytes:
             raise _too_large(self.settings.request_bytes)
-        client = (scope.get("client") or ("",))[0]
         if path.startswith(("/api/", REPORT)) and (wait := self.rates.wait(client)) > 0:
             self.metrics.refused("rate")
             raise Refusal(
                 429,
                 f"More than {self.settings.rate:g} requests per second; wait a moment.",
-                Retry_After=str(int(wait) + 1),
+                Retry_After=str(math.ceil(wait)),
             )
 
     def _check_host(self, headers: Headers) -> None:
@@ -112,28 +120,42 @@ class Protection:
         if not _is_plain(given) or _parts(f"//{given}")[0] not in self.settings.hosts:
             raise Refusal(400, "This server is not known by that name; start it with --allow-host NAME to allow it.")
 
-    def _check_token(self, headers: Headers) -> None:
+    def _check_token(self, headers: Headers, client: str, cookie: bool) -> None:
+        """Let in who has the token or, if `cookie`, the session's cookie, which is too long to be guessed."""
+        if cookie and same(_cookie(headers), self.session):
+            return
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and same(given.strip(), self.settings.token):
-            return
-        if same(_cookie(headers), self.session):
-            return
-        raise Refusal(401, "This server wants its token: send Authorization: Bearer TOKEN.", WWW_Authenticate="Bearer")
+        if scheme.lower() != "bearer" or not given.strip():
+            sentence = "This server wants its token: send Authorization: Bearer TOKEN."
+            raise Refusal(401, sentence, WWW_Authenticate="Bearer")
+        if (wait := self.guesses.wait(client, count=False)) > 0:
+            self.metrics.refused("token")
+            raise Refusal(429, "Too many wrong tokens; wait a moment.", Retry_After=str(math.ceil(wait)))
+        if not same(given.strip(), self.settings.token):
+            self.guesses.wait(client)
+            raise Refusal(401, "This is not the server's token.", WWW_Authenticate="Bearer")
 
     def _bounded(self, receive: Receive) -> Receive:
-        """A body that does not say how long it is ends at the same limit."""
-        left = self.settings.request_bytes
+        """A body that does not say how long it is ends at the same limit, and one that stops half-way is no bug."""
+        left, more = self.settings.request_bytes, True
 
         async def bounded() -> Message:
-            nonlocal left
+            nonlocal left, more
             message = await receive()
-            left -= len(message.get("body", b""))
+            if message["type"] == "http.disconnect" and more:  # the client has left, or was too slow
+                raise HTTPException(408, "The request did not arrive as a whole.")
+            left, more = left - len(message.get("body", b"")), message.get("more_body", False)
             if left < 0:
                 refusal = _too_large(self.settings.request_bytes)
                 raise HTTPException(refusal.status, refusal.sentence)
             return message
 
         return bounded
+
+
+def client_of(scope: Scope) -> str:
+    """The address of the client; empty if the server does not know it."""
+    return str((scope.get("client") or ("",))[0])
 
 
 def session_of(token: str) -> str:

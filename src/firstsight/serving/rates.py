@@ -14,7 +14,7 @@ _KEY = 16  # bytes before the buckets: where a client's bucket is, nobody outsid
 _BUCKET = struct.Struct("dd")  # how full it was, and when
 _BUCKETS = 1 << 16  # two clients share one now and then; memory stays a MiB, however many there are
 _SIZE = _KEY + _BUCKETS * _BUCKET.size
-_FILE = "rates"
+REQUESTS, WRONG_TOKENS = "requests", "wrong-tokens"  # what is counted, and the name of the file that workers share
 
 
 class Rates:
@@ -24,9 +24,9 @@ class Rates:
     at the same instant, one request may go uncounted.
     """
 
-    def __init__(self, rate: float, folder: str | None = None):
-        self.rate = rate
-        shared = None if folder is None else Path(folder) / _FILE
+    def __init__(self, rate: float, folder: str | None = None, what: str = REQUESTS, burst: float = BURST):
+        self.rate, self.most = rate, max(burst * rate, 1.0)
+        shared = None if folder is None else Path(folder) / what
         if shared is not None and shared.is_file():
             with open(shared, "r+b") as file:
                 self._memory = mmap.mmap(file.fileno(), _SIZE)
@@ -34,20 +34,21 @@ class Rates:
             self._memory = mmap.mmap(-1, _SIZE)
             self._memory[:_KEY] = os.urandom(_KEY)
 
-    def wait(self, client: str) -> float:
-        """Seconds until this client may ask; 0 if at once, which is then counted."""
+    def wait(self, client: str, count: bool = True) -> float:
+        """Seconds until this client may ask; 0 if at once, which is then counted unless `count` is False."""
         if not self.rate:
             return 0.0
         digest = hashlib.blake2b(client.encode(), key=self._memory[:_KEY], digest_size=4).digest()
         place = _KEY + int.from_bytes(digest, "little") % _BUCKETS * _BUCKET.size
-        now, most = time.monotonic(), max(BURST * self.rate, 1.0)  # one clock for all processes of a machine
+        now = time.monotonic()  # one clock for all processes of a machine
         full, then = _BUCKET.unpack_from(self._memory, place)
         full = max(0.0, full - max(0.0, now - then) * self.rate)
-        allowed = full + 1 <= most
-        _BUCKET.pack_into(self._memory, place, full + allowed, now)
-        return 0.0 if allowed else (full + 1 - most) / self.rate
+        allowed = full + 1 <= self.most
+        _BUCKET.pack_into(self._memory, place, full + (allowed and count), now)
+        return 0.0 if allowed else (full + 1 - self.most) / self.rate
 
 
 def share_rates(folder: str) -> None:
-    """Make the file that the workers share, before they start."""
-    (Path(folder) / _FILE).write_bytes(os.urandom(_KEY) + bytes(_SIZE - _KEY))
+    """Make the files that the workers share, before they start."""
+    for what in (REQUESTS, WRONG_TOKENS):
+        (Path(folder) / what).write_bytes(os.urandom(_KEY) + bytes(_SIZE - _KEY))

@@ -19,7 +19,7 @@ from firstsight.serving.json_answers import Refusal
 from firstsight.serving.served_model import ServedModel
 from firstsight.serving.service_metrics import ServiceMetrics
 from firstsight.serving.service_settings import Settings
-from firstsight.terminal import logger, visible
+from firstsight.terminal import in_one_line, logger, visible
 
 LONGEST_NAME = 200
 SMALL = 8 << 10  # bytes: such a picture is decoded sooner than handed to another thread
@@ -108,8 +108,14 @@ class Recognising:
         try:
             encoder: PictureEncoder = self.served.current().backbone.encoder
         except FirstsightError as error:
-            logger.warning("%s", visible(str(error)))
-            raise Refusal(503, "The model's backbone cannot be loaded; the server's log says why.") from error
+            logger.warning("%s", in_one_line(str(error)))
+            known = self.served.recognizer.backbone.known
+            name = "" if known is None else f" {in_one_line(known.name)!r}"
+            sentence = (  # without the path, which may be in the error
+                f"The model's backbone{name} cannot be loaded, and the server's log says why; if it is missing, start "
+                "the server with --backbone FOLDER."
+            )
+            raise Refusal(503, sentence) from error
         try:
             return encoder.prepare(content, name)
         except Undecodable as error:

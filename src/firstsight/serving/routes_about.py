@@ -11,8 +11,8 @@ import firstsight
 from firstsight.encoders.letters import LETTERS
 from firstsight.methods import word_of
 from firstsight.serving.attribute_groups import attributes_of
-from firstsight.serving.json_answers import Json, Refusal
-from firstsight.serving.protection import COOKIE, same, session_of
+from firstsight.serving.json_answers import Json
+from firstsight.serving.protection import COOKIE, SESSION, session_of
 from firstsight.serving.service import Held
 from firstsight.serving.wire_schema import TOP, Abilities, Health, Limits, ModelFacts, Readiness, by_alias
 
@@ -38,17 +38,13 @@ def metrics(service: Held) -> Any:
     return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-@router.post("/api/session", status_code=204, response_class=Response, response_model=None)
+@router.post(SESSION, status_code=204, response_class=Response, response_model=None)
 async def session(service: Held, request: Request) -> Any:
     """Trade the token (Authorization: Bearer …) for a cookie, so that a page can show pictures."""
     token, answer = service.settings.token, Response(status_code=204)
-    if token is None:
-        return answer
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not same(given.strip(), token):
-        raise Refusal(401, "This is not the server's token.", WWW_Authenticate="Bearer")
-    secure = request.url.scheme == "https"
-    answer.set_cookie(COOKIE, session_of(token), httponly=True, samesite="strict", secure=secure)
+    if token is not None:  # the protection has compared it
+        secure = request.url.scheme == "https"
+        answer.set_cookie(COOKIE, session_of(token), httponly=True, samesite="strict", secure=secure)
     return answer
 
 

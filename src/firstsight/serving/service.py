@@ -12,6 +12,7 @@ from firstsight.errors import FirstsightError
 from firstsight.models import load_saved
 from firstsight.recognition import Recognizer
 from firstsight.recognition.training_samples import InTraining
+from firstsight.serving.json_answers import Refusal
 from firstsight.serving.keeping import Keeping
 from firstsight.serving.landscape import Maps
 from firstsight.serving.measured import measure
@@ -88,8 +89,11 @@ class Service:
         try:
             self.recognising.warm_up()
             self.trouble = None
+            logger.info("The model is loaded; requests are answered.")
             if self.maps is not None:  # so that whoever looks at it first need not wait
                 self.maps.of(self.served.current().model)
+        except Refusal as refusal:  # what is missing, without a path of this machine; the log has the path
+            self.trouble = refusal.sentence
         except Exception as error:  # of any kind: whoever waits for the server must be told
             known = isinstance(error, FirstsightError)
             logger.warning("%s", visible(str(error)), exc_info=None if known else error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
@@ -45,9 +45,15 @@ class Settings(Schema):
     max_classes: int = Field(default=10_000, ge=1, description="to which teaching may bring the model")
     keep_bytes: int = Field(default=1 << 30, ge=1024, description="of all confirmed pictures together")
     rate: float = Field(default=50.0, ge=0, description="requests per second of one client, in the long run; 0: any")
+    timeout: float = Field(
+        default=15.0, gt=0, le=3600, description="seconds in which headers must arrive and a body must get on"
+    )
+    connections: int = Field(default=512, ge=8, le=100_000, description="open connections of a process")
     queue: int = Field(default=256, ge=1, description="pictures that may wait")
     batch_size: int = Field(default=32, ge=1, description="pictures that are recognised together")
     wait: float = Field(default=0.002, ge=0, le=1, description="seconds that a lone picture waits for company")
+    log_format: Literal["text", "json"] = Field(default="text", description="how lines are logged")
+    log_level: Literal["debug", "info", "warning"] = Field(default="info", description="debug: every request, too")
 
     @property
     def request_bytes(self) -> int:

@@ -25,22 +25,24 @@ def serve(model: str | Path | None = None, **settings: Any) -> None:
         The model folder; left out with `demo=True`, which serves a model of letters instead.
     **settings
         Such as host, port, token, allow_hosts, proxy, workers, keep, samples, before, results, backbone, text_encoder,
-        runtime, device, pictures, upload_bytes, max_classes, keep_bytes, rate, queue, batch_size and wait; those of the
-        command.
+        runtime, device, pictures, upload_bytes, max_classes, keep_bytes, rate, timeout, connections, queue, batch_size,
+        wait, log_format and log_level; those of the command.
     """
     _require_extra()
     from firstsight.serving.run_server import run
+    from firstsight.serving.server_log import server_log
     from firstsight.serving.service_settings import read_settings
 
     checked = read_settings(model="" if model is None else str(model), **settings)
     if checked.demo == bool(checked.model):
         raise BadInput("Give a model folder, or --demo (demo=True), and not both.")
-    if checked.demo:
-        from firstsight.serving.letters_demo import letters_demo
+    with server_log(checked.log_format, checked.log_level):
+        if checked.demo:
+            from firstsight.serving.letters_demo import letters_demo
 
-        letters = letters_demo()
-        checked = checked.model_copy(update={"model": str(letters.model), "before": str(letters.before)})
-    run(checked)
+            letters = letters_demo()
+            checked = checked.model_copy(update={"model": str(letters.model), "before": str(letters.before)})
+        run(checked)
 
 
 def create_app(model: Recognizer | str | Path, **settings: Any) -> ASGIApp:
@@ -51,7 +53,7 @@ def create_app(model: Recognizer | str | Path, **settings: Any) -> ASGIApp:
     model : Recognizer, str or Path
         In memory: what is taught ends with the process. A folder: it is kept there.
     **settings
-        As in `serve`.
+        As in `serve`. Connections and their time limits are those of the server that runs it.
 
     Returns
     -------
