@@ -16,7 +16,7 @@ BROWSER := .venv/.browser
 
 .PHONY: demo test check slow campaign lowest docs coverage release format clean
 
-# The core is enough for it: no extra is installed.
+# The core and torch, which the paper's methods are trained with, are enough for it.
 demo: $(CORE)
 	$(BIN)/firstsight demo
 
@@ -53,10 +53,10 @@ release: $(ALL)
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m twine check --strict dist/*
 	$(PYTHON) -m venv .venv-release
-	$(call install,.venv-release,dist/*.whl)
+	$(call install,.venv-release,"$$(echo dist/*.whl)[torch]")
 	cd .venv-release && bin/firstsight demo
 
-# The core on the lowest versions that pyproject.toml claims; tests that need an extra skip themselves.
+# The core, without torch, on the lowest versions that pyproject.toml claims; tests that need an extra skip themselves.
 lowest:
 	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python tools/lowest_versions.py > .venv-lowest/constraints.txt
@@ -70,7 +70,7 @@ format: $(ALL)
 
 $(CORE): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(call install,.venv,--editable .)
+	$(call install,.venv,--editable ".[torch]")
 	touch $(CORE)
 
 $(ALL): pyproject.toml

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 import firstsight
 from firstsight.disk_rows import ChangedRows, DiskRows, blocks_of
@@ -16,6 +15,10 @@ from firstsight.evaluation import fit_on
 from firstsight.identity import same_data
 from firstsight.methods import ESZSL, GFZSL, SAE, DeepEmbedding, KernelPrototypes, all_methods
 from firstsight.methods.parts.disk_tensor import DiskTensor
+
+pytest.importorskip("torch")
+
+import torch
 
 LITTLE = 2**20  # the least that may be allowed: of wide rows, a few dozen at once
 

@@ -25,7 +25,7 @@ from firstsight.data.rules.arrays import PARTS
 from firstsight.methods import make_estimator
 
 ROOT = Path(__file__).resolve().parents[1]
-# What their Python needs beside the core; `make lowest` has no extras.
+# What their Python needs beside the core; `make lowest` has no extras. Without torch, conftest.py skips what needs it.
 NEEDED = {
     "commands": "onnx",
     "pictures": "transformers",

@@ -1,7 +1,4 @@
-"""The lowest versions that pyproject.toml claims, as pip constraints: `make lowest` runs the tests on them.
-
-torch stays as it is: its older releases bring gigabytes of GPU packages onto a CPU machine.
-"""
+"""The lowest versions of the core that pyproject.toml claims, as pip constraints: `make lowest` tests with them."""
 
 from __future__ import annotations
 
@@ -9,17 +6,15 @@ import re
 import tomllib
 from pathlib import Path
 
-EXCEPT = {"torch"}
-
 
 def lowest(requirements: list[str]) -> list[str]:
     """`numpy>=2.0` → `numpy==2.0.*`: the first release series that is claimed to work.
 
-    >>> lowest(["numpy>=2.0", "torch>=2.4,<2.14", "pydantic>=2.7.1", "pandas-stubs"])
+    >>> lowest(["numpy>=2.0", "pydantic>=2.7.1", "pandas-stubs"])
     ['numpy==2.0.*', 'pydantic==2.7.*']
     """
     found = (re.match(r"([A-Za-z0-9_-]+)>=(\d+(?:\.\d+)?)", requirement) for requirement in requirements)
-    return [f"{match[1]}=={match[2]}.*" for match in found if match and match[1] not in EXCEPT]
+    return [f"{match[1]}=={match[2]}.*" for match in found if match]
 
 
 if __name__ == "__main__":

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from firstsight.devices import torch
 from firstsight.errors import BadInput
-
-if TYPE_CHECKING:
-    import torch
 
 
 @dataclass(frozen=True)
@@ -26,24 +23,18 @@ class Team:
 
     def add_up(self, *tensors: torch.Tensor | None) -> None:
         """Make each the sum over all processes, in place; every process gets the same bits."""
-        import torch.distributed
-
         for tensor in tensors if self.size > 1 else ():
             torch.distributed.all_reduce(tensor)
 
-    def same_chance(self, generator: torch.Generator, device: torch.device) -> None:
+    def same_chance(self, generator: torch.Generator, device: torch.device | str) -> None:
         """Let all draw what the first one draws."""
-        import torch.distributed
-
         if self.size > 1:
             state = generator.get_state().to(device)
             torch.distributed.broadcast(state, 0)
             generator.set_state(state.cpu())
 
-    def agree(self, what: str, number: int, device: torch.device) -> None:
+    def agree(self, what: str, number: int, device: torch.device | str) -> None:
         """Refuse to go on if a number is not the same everywhere: the others would wait forever."""
-        import torch.distributed
-
         if self.size > 1:
             bounds = torch.tensor([number, -number], device=device)
             torch.distributed.all_reduce(bounds, torch.distributed.ReduceOp.MIN)
@@ -78,8 +69,6 @@ def data_parallel() -> Iterator[int]:
         The rank of this process: let the one with rank 0 save and print.
     """
     import os
-
-    import torch.distributed
 
     global _team
     begun = torch.distributed.is_available() and torch.distributed.is_initialized()

@@ -37,6 +37,10 @@ class UnknownName(BadInput):
         self.nearest = hint
 
 
+class MissingPackage(BadInput, ImportError):
+    """A package of an optional extra is not installed; the message has the command that installs it."""
+
+
 class UnreadableFile(BadInput):
     """A file is missing, truncated, foreign or not allowed to be read."""
 

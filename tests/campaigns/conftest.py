@@ -20,7 +20,7 @@ from campaigns.operations import Operation, make_operations, make_picture_operat
 @pytest.fixture(scope="session")
 def backbone(tmp_path_factory) -> Path:
     """A vision model of random weights that takes pictures of 16 × 16."""
-    import torch
+    torch = pytest.importorskip("torch")
 
     transformers = pytest.importorskip("transformers")
 

@@ -76,10 +76,13 @@ def harder(small) -> ZeroShotDataset:
 FORKING = """
 import json, os, resource, signal, sys, traceback
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job, as tests may be, ignores Ctrl-C
-import firstsight.cli.main, firstsight.data, firstsight.evaluation, firstsight.models, torch
+import firstsight.cli.main, firstsight.data, firstsight.evaluation, firstsight.models
+from firstsight.devices import torch_is_installed
 from firstsight.methods import all_methods
-torch.set_num_threads(1)
-all_methods()["deep-embedding"](iterations=1, separation=1e4).fit([[0.0], [1.0]] * 9, ["a", "b"] * 9)
+if torch_is_installed():
+    import torch
+    torch.set_num_threads(1)
+    all_methods()["deep-embedding"](iterations=1, separation=1e4).fit([[0.0], [1.0]] * 9, ["a", "b"] * 9)
 print("ready", flush=True)
 for line in sys.stdin:
     job = json.loads(line)

@@ -33,7 +33,7 @@ def own_cache(tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture(scope="module")
 def backbone(tmp_path_factory) -> Path:
-    import torch
+    torch = pytest.importorskip("torch")
 
     t = pytest.importorskip("transformers")
 

@@ -7,11 +7,14 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from firstsight.evaluation import fit_on
 from firstsight.methods import DeepEmbedding, all_methods
 from firstsight.models import load, load_saved, save
+
+pytest.importorskip("torch")
+
+import torch
 
 
 @pytest.fixture(scope="module")

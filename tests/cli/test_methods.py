@@ -14,7 +14,7 @@ def test_every_method_is_listed_with_the_documented_fields(cli):
     rows = json.loads(done.out)
     assert [row["name"] for row in rows] == list(all_methods())
     for row in rows:
-        facts = ["name", "class", "space", "kind", "extra_supervision", "reads_blocks", "reference"]
+        facts = ["name", "class", "space", "kind", "extra_supervision", "needs_torch", "reads_blocks", "reference"]
         assert list(row) == [*facts, "parameters", "grid"]
         assert set(row["grid"]) <= set(row["parameters"])
         assert row["space"] in ("semantic", "visual", "latent")

@@ -8,12 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from sklearn.utils._param_validation import Interval
 
 from firstsight.contract import CHECKS, ContractViolation, Trial, check_method
 from firstsight.methods.base import ZeroShotClassifier
 from firstsight.methods.parts.transductive_classifier import TransductiveClassifier
+
+pytest.importorskip("torch")
+
+import torch
 
 
 class Honest(ZeroShotClassifier):

@@ -27,7 +27,7 @@ def make_backbone(tmp_path_factory) -> Callable[..., Path]:
     """`make_backbone("resnet", seed=0)`: a folder with a tiny model of random weights."""
 
     def make(kind: str, seed: int = 0, mean: float = 0.5) -> Path:
-        import torch
+        torch = pytest.importorskip("torch")
 
         t = pytest.importorskip("transformers")
 

@@ -9,17 +9,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 from firstsight.encoders import PictureEncoder, pictures
 from firstsight.encoders.cache import FeatureCache, writing_to
 from firstsight.errors import BadInput, UnreadableFile
 
+pytest.importorskip("torch")
+
+import torch
+
 
 def by_hand(folder, paths, take):
     """What transformers' own pipeline gives, one picture at a time."""
-    import torch
     from transformers import AutoImageProcessor, AutoModel
 
     processor = AutoImageProcessor.from_pretrained(folder, backend="pil")

@@ -23,7 +23,7 @@ PADDING = {
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory):
     """A sentence-transformers model: a tiny BERT and mean pooling."""
-    import torch
+    torch = pytest.importorskip("torch")
 
     t = pytest.importorskip("transformers")
     pytest.importorskip("sentence_transformers")
@@ -65,7 +65,7 @@ def test_sentences_become_vectors_of_unit_length_that_follow_the_words(bert):
 
 
 def test_clip_gives_its_projected_text_features(clip):
-    import torch
+    torch = pytest.importorskip("torch")
     from transformers import AutoModel, AutoTokenizer
 
     encoder = TextEncoder(clip)

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
-from torch.nn.functional import relu
 
 from firstsight.evaluation import mean_class_accuracy
 from firstsight.methods import DEM
 from firstsight.methods.parts.class_means import class_mean_loss, class_means
 from firstsight.methods.parts.two_layers import draw_two_layers, two_layers
+
+pytest.importorskip("torch")
+
+import torch
+from torch.nn.functional import relu
 
 SMALL = {"hidden": 64, "learning_rate": 1e-2, "random_state": 0}
 

@@ -12,18 +12,21 @@ from collections import Counter
 
 import numpy as np
 import pytest
-import torch
 from sklearn.base import clone
-from torch import Tensor
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 import firstsight
 from firstsight.devices import find_device
 from firstsight.errors import BadInput, StaleCheckpoint
 from firstsight.methods import DeepEmbedding, all_methods
 from firstsight.methods.parts.tensors import as_tensor
+
+pytest.importorskip("torch")
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 ON_DEVICES = {word: cls for word, cls in all_methods().items() if "device" in cls._get_param_names()}
 no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="is about machines without CUDA")

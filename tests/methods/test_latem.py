@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from firstsight.evaluation import mean_class_accuracy
 from firstsight.methods import LatEm
 from firstsight.methods.latem import best_map
 from firstsight.methods.parts.ranking import random_wrong_class
 from firstsight.methods.parts.tensors import make_generator
+
+pytest.importorskip("torch")
+
+import torch
 
 PLAIN = {"feature_scaling": None, "attribute_scaling": None, "random_state": 0}
 

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from firstsight.evaluation import mean_class_accuracy
 from firstsight.methods import PSR
 from firstsight.methods.psr import relation_loss
+
+pytest.importorskip("torch")
+
+import torch
 
 SMALL = {"hidden": 64, "learning_rate": 1e-2, "random_state": 0}
 

@@ -4,14 +4,17 @@ import math
 
 import numpy as np
 import pytest
-import torch
-from torch.nn.functional import cross_entropy
 
 from firstsight.evaluation import evaluate, harmonic_mean, mean_class_accuracy
 from firstsight.methods import QFSL
 from firstsight.methods.parts.tensors import make_generator
 from firstsight.methods.parts.training import train
 from firstsight.methods.qfsl import unseen_loss
+
+pytest.importorskip("torch")
+
+import torch
+from torch.nn.functional import cross_entropy
 
 PLAIN = {"feature_scaling": None, "attribute_scaling": None, "random_state": 0}
 

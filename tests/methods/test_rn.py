@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from firstsight.evaluation import mean_class_accuracy
 from firstsight.methods import RN, rn
+
+pytest.importorskip("torch")
+
+import torch
 
 SMALL = {"attribute_hidden": 16, "embedding_dim": 16, "relation_hidden": 32, "learning_rate": 1e-2, "random_state": 0}
 PLAIN = {"feature_scaling": None, "attribute_scaling": None}

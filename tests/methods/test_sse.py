@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
+import pytest
 
 from firstsight.evaluation import mean_class_accuracy
 from firstsight.methods import SSE
 from firstsight.methods.parts.simplex import mixtures
+
+pytest.importorskip("torch")
+
+import torch
 
 PLAIN = {"feature_scaling": None, "attribute_scaling": None}
 

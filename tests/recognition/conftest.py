@@ -29,7 +29,7 @@ def own_cache(cache, monkeypatch) -> None:
 
 @pytest.fixture(scope="session")
 def backbone(tmp_path_factory) -> Path:
-    import torch
+    torch = pytest.importorskip("torch")
 
     transformers = pytest.importorskip("transformers")
 

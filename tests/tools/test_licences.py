@@ -10,7 +10,7 @@ needed, licence = _TOOL["needed"], _TOOL["licence"]
 
 def test_what_is_needed_is_followed_to_its_ends_and_extras_are_asked_for():
     found = needed("firstsight")
-    assert {"numpy", "torch", "scikit-learn", "joblib"} <= set(found)  # joblib is scikit-learn's
+    assert {"numpy", "scikit-learn", "joblib"} <= set(found)  # joblib is scikit-learn's
     assert "pytest" not in found
     assert "pytest" in needed("firstsight", ["dev"])
 

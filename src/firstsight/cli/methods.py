@@ -11,7 +11,10 @@ def methods(
     name: Annotated[str | None, typer.Argument(help="A method, to see its parameters and what it does.")] = None,
     json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
 ) -> None:
-    """List every method: its space, whether it is transductive, and where it comes from; or all about one."""
+    """List every method: its space, whether it is transductive, and where it comes from; or all about one.
+
+    Where PyTorch is not installed, the methods that need it are marked.
+    """
     from firstsight.methods import all_methods, find_method, word_of
 
     words = list(all_methods()) if name is None else [word_of(find_method(name))]
@@ -38,6 +41,7 @@ def _about(word: str) -> dict[str, Any]:
         "space": cls.space,
         "kind": "transductive" if cls.transductive else "inductive",
         "extra_supervision": cls.extra_supervision,
+        "needs_torch": cls.needs_torch,
         "reads_blocks": cls.reads_blocks,
         "reference": cls.reference,
         "parameters": {k: p.default for k, p in inspect.signature(cls).parameters.items()},
@@ -46,20 +50,24 @@ def _about(word: str) -> dict[str, Any]:
 
 
 def _show_all(rows: list[dict[str, Any]]) -> None:
+    from firstsight.devices import torch_is_installed
     from firstsight.terminal import screen
 
-    console = screen()
+    console, marked = screen(), not torch_is_installed()
+    listed = [{**row, "name": row["name"] + " *" * (marked and row["needs_torch"])} for row in rows]
     columns = ("name", "space", "kind")  # whole on any screen; the reference gets what is left
-    widths = [2 + max(len(row[column]) for row in rows) for column in columns]
+    widths = [2 + max(len(row[column]) for row in listed) for column in columns]
     room = max(console.width - sum(widths), 20)
     titles = {"name": "name", "space": "space", "kind": "kind", "reference": "reference", "extra_supervision": ""}
-    for row in [titles, *rows]:
+    for row in [titles, *listed]:
         first = "".join(row[c].ljust(w) for c, w in zip(columns, widths, strict=True))
         reference = row["reference"]
         if len(reference) > room:
             reference = reference[: room - 1] + "…"
         console.print(first + reference, style="bold" if row is titles else None)
     console.print()
+    if marked:
+        console.print("* needs PyTorch, which is not installed; run pip install 'firstsight[torch]'.")
     for row in rows:
         if row["extra_supervision"]:
             console.print(f"{row['name']} gets extra supervision: {row['extra_supervision']}.")

@@ -113,7 +113,7 @@ def loaded_again(model: Any) -> Any:
 
 @cache
 def _fresh_process() -> subprocess.Popen[str]:
-    # One process for all methods: it has fitted nothing, and starting it (torch) outlasts a contract.
+    # One process for all methods: it has fitted nothing, and starting it (imports) outlasts a contract.
     return subprocess.Popen(
         [sys.executable, "-c", "from firstsight.contract.task import read_models; read_models()"],
         stdin=subprocess.PIPE,

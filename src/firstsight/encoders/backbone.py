@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firstsight.devices import require_torch, torch, torch_is_installed
 from firstsight.encoders.local_models import at_home, find_model, hash_files, weights_of
 from firstsight.encoders.model_claims import refuse_claims
 from firstsight.errors import BadInput, UnreadableFile
@@ -55,8 +57,7 @@ class Backbone:
 
     def load(self) -> Any:
         """A torch module: pictures (n, 3, h, w) → features (n, d)."""
-        import torch
-
+        require_torch(f"Loading the backbone {self.name}")
         with transformers_quietly(self.folder, "a backbone") as transformers:
             refuse_claims(self.folder, transformers)
             model = transformers.AutoModel.from_pretrained(
@@ -97,6 +98,8 @@ class Backbone:
 @contextmanager
 def transformers_quietly(folder: Path, what: str) -> Iterator[Any]:
     """transformers without progress bars; whatever it cannot load becomes one sentence."""
+    if not torch_is_installed():  # transformers would print that no model is available, but exported backbones are
+        os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
     try:
         import transformers
     except ImportError as error:

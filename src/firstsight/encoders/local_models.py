@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import from_json
+
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.files import open_regular, read_regular
 
@@ -53,8 +55,8 @@ def weights_of(folder: Path) -> list[Path]:
 def read_json(path: Path) -> Any:
     """What a file of a model's folder says; damage, and nesting that no reader can follow, is one sentence."""
     try:
-        return json.loads(read_regular(path))
-    except (OSError, ValueError, RecursionError) as error:
+        return from_json(read_regular(path))  # rejects deep nesting, at the same depth on every version of Python
+    except (OSError, ValueError) as error:
         raise UnreadableFile(f"{path} could not be read as JSON ({error}); restore the model's folder.") from error
 
 

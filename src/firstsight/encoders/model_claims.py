@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from firstsight.devices import torch
 from firstsight.encoders.local_models import read_json, weights_of
 from firstsight.errors import UnreadableFile
 
@@ -56,8 +57,6 @@ def _layers(config: dict[str, Any]) -> Iterator[int]:
 
 def _bytes_of(part: Path, transformers: Any) -> int:
     """What the model would take, found on torch's device without memory."""
-    import torch
-
     config = transformers.AutoConfig.from_pretrained(part, trust_remote_code=False, local_files_only=True)
     with torch.device("meta"):
         model = transformers.AutoModel.from_config(config, trust_remote_code=False)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from firstsight.devices import PRECISIONS, find_device, lowered
+from firstsight.devices import PRECISIONS, find_device, lowered, torch
 from firstsight.encoders.backbone import Backbone
 from firstsight.encoders.cache import remove_leftovers, writing_to
 from firstsight.encoders.letters import LetterBackbone
@@ -79,8 +79,6 @@ def _exported(backbone: Backbone, example: np.ndarray) -> Path:
 
 
 def _torch(backbone: Backbone, device: str, precision: str) -> Run:
-    import torch
-
     place = find_device(device)
     # Convolutions on a CPU are a fifth faster with the colours of a pixel side by side.
     model = backbone.load().to(place, memory_format=torch.channels_last)
@@ -125,8 +123,6 @@ def _onnx(backbone: Backbone, example: np.ndarray, announce: Announce | None) ->
 
 
 def _export(backbone: Backbone, example: np.ndarray, path: Path) -> None:
-    import torch
-
     model = backbone.load()
     two = torch.from_numpy(np.stack([example, example]))
 

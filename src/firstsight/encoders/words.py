@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from firstsight.devices import PRECISIONS, find_device, lowered
+from firstsight.devices import PRECISIONS, find_device, lowered, torch
 from firstsight.encoders.backbone import transformers_quietly
 from firstsight.encoders.local_models import at_home, find_model, read_json
 from firstsight.encoders.model_claims import refuse_claims
@@ -54,8 +54,6 @@ class TextEncoder:
         return (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
 
     def _clip(self, texts: list[str]) -> np.ndarray:
-        import torch
-
         with transformers_quietly(self._folder, "a text model") as transformers:
             refuse_claims(self._folder, transformers)
             safely = {"trust_remote_code": False, "local_files_only": True}
@@ -88,8 +86,6 @@ class TextEncoder:
             raise BadInput(
                 "Encoding words needs sentence-transformers, which is not installed; pip install 'firstsight[text]'."
             ) from error
-        import torch
-
         self._refuse_code()
         with (
             transformers_quietly(self._folder, "a text model") as transformers,

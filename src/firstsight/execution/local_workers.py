@@ -96,7 +96,7 @@ class _Process:
         # What libraries print, for the last words. The process removes its name, so that a kill leaves nothing behind.
         self._said, self._log = tempfile.mkstemp(prefix="firstsight-worker-")
         limits = dict.fromkeys(_THREAD_LIMITS, str(threads))
-        about = {"initializer": begin, "initargs": (os.getpid(), threads, self._log)}
+        about = {"initializer": begin, "initargs": (os.getpid(), self._log)}
         with without_current_folder():  # loky's own process, which removes what killed ones leave, starts here
             self._executor: Any = ProcessPoolExecutor(max_workers=1, env=limits, **about)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from firstsight.errors import BadInput
+from firstsight.devices import torch_is_installed
+from firstsight.errors import BadInput, FirstsightWarning
 from firstsight.evaluation import SETTINGS
 from firstsight.evaluation.estimators import is_transductive
 from firstsight.execution.entries import Entry, identity_of
@@ -86,9 +88,17 @@ def in_words(parameters: dict[str, Any]) -> str:
 
 
 def choose_methods(words: str) -> list[str]:
-    """Command-line words of "all", or of names separated by commas."""
+    """Command-line words of "all" (that can be trained here), or of names separated by commas."""
     if words.strip() == "all":
-        return list(all_methods())
+        left_out = [word for word, cls in all_methods().items() if cls.needs_torch and not torch_is_installed()]
+        if left_out:
+            warnings.warn(
+                f"PyTorch is not installed, so the methods that need it are left out: {', '.join(left_out)}; run pip "
+                "install 'firstsight[torch]' to include them.",
+                FirstsightWarning,
+                stacklevel=2,
+            )
+        return [word for word in all_methods() if word not in left_out]
     chosen = [word_of(find_method(word.strip())) for word in words.split(",") if word.strip()]
     if not chosen:
         raise BadInput("No method was named; give --methods all, or names separated by commas.")

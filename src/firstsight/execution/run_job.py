@@ -11,6 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from threadpoolctl import threadpool_info
+
 import firstsight
 from firstsight.data import ZeroShotDataset
 from firstsight.errors import FirstsightError, StaleCheckpoint
@@ -144,17 +146,14 @@ def _versions() -> dict[str, str]:
 
     versions = {"firstsight": firstsight.__version__, "python": platform.python_version()}
     for package in ("torch", "numpy", "scikit-learn"):
-        try:
+        with suppress(PackageNotFoundError):  # torch is an optional extra
             versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = "unknown"
     return versions
 
 
 def _threads() -> int:
-    import torch
-
-    return torch.get_num_threads()
+    """The largest number of threads that a library of this process computes with: BLAS or OpenMP, so PyTorch's, too."""
+    return max((library["num_threads"] for library in threadpool_info()), default=1)
 
 
 def _forget_peak() -> None:

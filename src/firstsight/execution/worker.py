@@ -29,8 +29,8 @@ class DataNotHere(Exception):
     """The data set is not where the order says: this machine does not share that disk."""
 
 
-def begin(parent: int, threads: int, log: str) -> None:
-    """Prepare a worker process of this machine: quiet, with so many threads, and ended when its parent is."""
+def begin(parent: int, log: str) -> None:
+    """Prepare a worker process of this machine: quiet, and ended when its parent is."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     with open(log, "ab", buffering=0) as file:
         os.dup2(file.fileno(), 1)
@@ -38,10 +38,6 @@ def begin(parent: int, threads: int, log: str) -> None:
     with contextlib.suppress(OSError):  # some systems keep the name of an open file
         os.unlink(log)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-    import torch
-
-    torch.set_num_threads(threads)
 
 
 def _end_with(parent: int) -> None:

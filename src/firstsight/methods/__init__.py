@@ -89,7 +89,7 @@ def find_method(name: str) -> type[ZeroShotClassifier]:
         The method's class; an unknown name raises `UnknownName`, which offers the nearest one.
     """
     plain_name = name.lower().replace("-", "").replace("_", "")
-    if plain_name in _own_files():  # without the others, some of which wait for torch
+    if plain_name in _own_files():  # without importing the others
         return _method_in(_own_files()[plain_name])
     methods = all_methods()
     plain = {word.replace("-", ""): word for word in methods}
@@ -135,6 +135,7 @@ def judge(estimator: ZeroShotClassifier) -> ZeroShotClassifier:
         estimator._validate_params()
     except ValueError as error:  # scikit-learn's own sentence: which parameter, what is allowed, what came
         raise BadInput(str(error)) from error
+    estimator._require_packages()
     return estimator
 
 

@@ -20,7 +20,7 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from firstsight.devices import PRECISIONS
+from firstsight.devices import PRECISIONS, require_torch
 from firstsight.disk_rows import DiskRows, blocks_of
 from firstsight.errors import BadInput, NotCalibrated, UnreadableFile
 from firstsight.methods.parts.best_classes import BestClasses
@@ -72,6 +72,7 @@ class ZeroShotClassifier(ScikitLearnClassifier):
     space: ClassVar[str] = ""  # "semantic", "visual" or "latent": where samples and classes meet
     transductive: ClassVar[bool] = False
     shared_space: ClassVar[bool] = False  # rows and descriptions must be vectors of one space, as CLIP makes them
+    needs_torch: ClassVar[bool] = False  # whether it is trained with PyTorch, which is an optional extra
     reads_blocks: ClassVar[bool] = False  # whether `_fit` takes rows on the disk (`DiskRows`) and scales what it reads
     extra_supervision: ClassVar[str] = ""  # what a fit is given beyond seen labels and descriptions
     reference: ClassVar[str] = ""
@@ -309,6 +310,11 @@ class ZeroShotClassifier(ScikitLearnClassifier):
             constraints |= vars(cls).get("_parameter_constraints", {})
         validate_parameter_constraints(constraints, self.get_params(deep=False), caller_name=type(self).__name__)
 
+    def _require_packages(self) -> None:
+        """Raise an error that says how to install what a fit needs and this environment does not have."""
+        if self.needs_torch:
+            require_torch(type(self).__name__)
+
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """A fit that is refused or interrupted leaves the estimator, and a model fitted before, as it was."""
@@ -339,6 +345,7 @@ class ZeroShotClassifier(ScikitLearnClassifier):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Checked and scaled X, codes of y, seen descriptions S, unseen descriptions U."""
         self._validate_params()
+        self._require_packages()
         of_a_fit_before = ("attribute_names_in_", "calibration_", "training_fingerprints_", "_read_from")
         for name in (*of_a_fit_before, "taught_classes_", "removed_classes_"):
             self.__dict__.pop(name, None)

@@ -6,14 +6,12 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import torch
 from scipy.special import erf
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils._param_validation import Interval, StrOptions
-from torch.nn.functional import cross_entropy, linear, log_softmax
 
-from firstsight.devices import Precision, find_device
+from firstsight.devices import Precision, find_device, torch
 from firstsight.methods.base import RandomState, ZeroShotClassifier
 from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.tensors import as_tensor, as_tensors, make_generator, to_arrays, to_numpy
@@ -119,6 +117,7 @@ class CMT(ZeroShotClassifier):
     """
 
     space = "semantic"
+    needs_torch = True
     reference = "Socher et al., Zero-Shot Learning Through Cross-Modal Transfer, NeurIPS 2013"
     grid: ClassVar[dict[str, list[Any]]] = {"penalty": [1e-3, 3e-3, 1e-2], "epochs": [10, 30]}
     quick: ClassVar[dict[str, Any]] = {"hidden": 64, "learning_rate": 1e-2, "epochs": 30, "penalty": 1e-4}
@@ -186,7 +185,12 @@ class CMT(ZeroShotClassifier):
         if self.novelty is None:
             return
         layer = [part.to(device) for part in new_layer(len(S), X.shape[1], generator)]
-        self._train(layer, lambda batch: cross_entropy(linear(rows[batch], *layer), labels[batch]), len(X), generator)
+
+        def seen_loss(batch):
+            logits = torch.nn.functional.linear(rows[batch], *layer)
+            return torch.nn.functional.cross_entropy(logits, labels[batch])
+
+        self._train(layer, seen_loss, len(X), generator)
         self.weights_ |= to_arrays({"seen.weight": layer[0], "seen.bias": layer[1]})
         mapped = self._map(X)
         if self.novelty == "gaussian":
@@ -206,7 +210,8 @@ class CMT(ZeroShotClassifier):
             return -distances
         device = find_device(self.device)
         layer = (as_tensor(self.weights_[name], device) for name in ("seen.weight", "seen.bias"))
-        surprise = -to_numpy(log_softmax(linear(as_tensor(X, device), *layer), dim=1))  # (n, seen classes)
+        logits = torch.nn.functional.linear(as_tensor(X, device), *layer)
+        surprise = -to_numpy(torch.log_softmax(logits, dim=1))  # (n, seen classes)
         known = seen >= 0
         cost = np.where(known, surprise[:, seen], distances)
         excluded = self._is_novel(mapped)[:, None] == known

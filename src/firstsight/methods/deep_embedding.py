@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from firstsight.data_parallel import team
-from firstsight.devices import Precision, find_device
+from firstsight.devices import Precision, find_device, torch
 from firstsight.disk_rows import DiskRows
 from firstsight.errors import BadInput, FirstsightWarning, StaleCheckpoint
 from firstsight.identity import fingerprint
@@ -175,6 +174,7 @@ class DeepEmbedding(ZeroShotClassifier):
     """
 
     space = "latent"
+    needs_torch = True
     reads_blocks = True
     reference = "Zhang et al., Towards Effective Deep Embedding for Zero-Shot Learning, 2018"
     grid: ClassVar[dict[str, list[Any]]] = {

@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils._param_validation import Interval
-from torch.nn.functional import relu
 
-from firstsight.devices import Precision, find_device
+from firstsight.devices import Precision, find_device, torch
 from firstsight.methods.base import RandomState, ZeroShotClassifier
 from firstsight.methods.parts.class_means import class_mean_loss, class_means
 from firstsight.methods.parts.scaling import Scaling
@@ -94,6 +93,7 @@ class DEM(ZeroShotClassifier):
     """
 
     space = "visual"
+    needs_torch = True
     reference = "Zhang, Xiang and Gong, Learning a Deep Embedding Model for Zero-Shot Learning, CVPR 2017"
     grid: ClassVar[dict[str, list[Any]]] = {"penalty": [1e-4, 3e-4, 1e-3], "epochs": [200, 600]}
     quick: ClassVar[dict[str, Any]] = {"hidden": 64, "learning_rate": 1e-2}
@@ -140,7 +140,7 @@ class DEM(ZeroShotClassifier):
         A, means, shares = (as_tensor(values, device) for values in (S, mu - self.floor_, share))
 
         def loss(batch):
-            predicted = relu(two_layers(weights, "embed", A[batch]))
+            predicted = torch.relu(two_layers(weights, "embed", A[batch]))
             return class_mean_loss(predicted, means[batch], shares[batch], len(A))
 
         self.history_ = train(
@@ -161,7 +161,7 @@ class DEM(ZeroShotClassifier):
     def _embed_classes(self, A):
         device = find_device(self.device)
         embedded = two_layers(as_tensors(self.weights_, device), "embed", as_tensor(A, device))
-        return self.floor_ + to_numpy(relu(embedded))  # (k, d)
+        return self.floor_ + to_numpy(torch.relu(embedded))  # (k, d)
 
     def _scores(self, X, E, seen):
         return -euclidean_distances(X, E, squared=True)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 from sklearn.utils._param_validation import Interval
-from torch import Tensor
 
-from firstsight.devices import Precision, find_device
+from firstsight.devices import Precision, find_device, torch
 from firstsight.methods.base import RandomState, ZeroShotClassifier
 from firstsight.methods.parts.moments import mean_square
 from firstsight.methods.parts.ranking import random_wrong_class
 from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.tensors import as_tensor, make_generator, to_numpy
 from firstsight.methods.parts.training import train
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class LatEm(ZeroShotClassifier):
@@ -92,6 +93,7 @@ class LatEm(ZeroShotClassifier):
     """
 
     space = "latent"
+    needs_torch = True
     reference = "Xian et al., Latent Embeddings for Zero-Shot Classification, CVPR 2016"
     grid: ClassVar[dict[str, list[Any]]] = {"n_maps": [1, 2], "learning_rate": [60.0, 204.8, 600.0]}
 

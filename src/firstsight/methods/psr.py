@@ -6,12 +6,10 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils._param_validation import Interval
-from torch.nn.functional import normalize
 
-from firstsight.devices import Precision, find_device
+from firstsight.devices import Precision, find_device, torch
 from firstsight.methods.base import RandomState, ZeroShotClassifier
 from firstsight.methods.parts.class_means import class_mean_loss, class_means
 from firstsight.methods.parts.moments import mean_square
@@ -106,6 +104,7 @@ class PSR(ZeroShotClassifier):
     """
 
     space = "visual"
+    needs_torch = True
     reference = "Annadani and Biswas, Preserving Semantic Relations for Zero-Shot Learning, CVPR 2018"
     grid: ClassVar[dict[str, list[Any]]] = {"relation": [0.05, 0.488, 2.0], "epochs": [200, 600]}
     quick: ClassVar[dict[str, Any]] = {"hidden": 64, "learning_rate": 1e-2, "relation": 1.0, "reconstruction": 1.0}
@@ -160,7 +159,10 @@ class PSR(ZeroShotClassifier):
         A, means, shares = (as_tensor(values, device) for values in (S, *class_means(X, y, len(S))))
         centre = shares @ means  # the mean of all rows
         x2, a2 = mean_square(X), mean_square(S)
-        centred, directions = normalize(A - A.mean(0)), normalize(means - centre)
+        centred, directions = (
+            torch.nn.functional.normalize(A - A.mean(0)),
+            torch.nn.functional.normalize(means - centre),
+        )
         similar = centred @ centred.T  # δ (k, k)
 
         def loss(batch):
@@ -169,7 +171,9 @@ class PSR(ZeroShotClassifier):
             return (
                 class_mean_loss(embedded, means[batch], shares[batch], len(A))
                 + (x2 * self.relation)
-                * relation_loss(normalize(embedded - centre) @ directions.T, similar[batch], self.similarity)
+                * relation_loss(
+                    torch.nn.functional.normalize(embedded - centre) @ directions.T, similar[batch], self.similarity
+                )
                 + (x2 / a2 * self.reconstruction) * (back - A[batch]).square().sum(1).mean()
             )
 

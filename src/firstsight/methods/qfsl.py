@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 from sklearn.utils._param_validation import Interval
-from torch import Tensor
-from torch.nn.functional import cross_entropy
 
-from firstsight.devices import Precision, find_device
+from firstsight.devices import Precision, find_device, torch
 from firstsight.methods.base import RandomState, Setting
 from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.tensors import as_tensor, make_generator, to_arrays
 from firstsight.methods.parts.training import train
 from firstsight.methods.parts.transductive_classifier import TransductiveClassifier
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class QFSL(TransductiveClassifier):
@@ -89,6 +89,7 @@ class QFSL(TransductiveClassifier):
     """
 
     space = "latent"
+    needs_torch = True
     extra_supervision = "its unlabelled rows are known to belong to unseen classes"
     reference = "Song et al., Transductive Unbiased Embedding for Zero-Shot Learning, CVPR 2018"
     grid: ClassVar[dict[str, list[Any]]] = {"pool_weight": [0.2, 1.0], "learning_rate": [3e-4, 1e-3, 3e-3]}
@@ -135,10 +136,10 @@ class QFSL(TransductiveClassifier):
         W, bias = A.new_zeros(X.shape[1], A.shape[1]), A.new_zeros(A.shape[1])
 
         def seen_only(batch: Tensor) -> Tensor:
-            return cross_entropy((rows[batch] @ W + bias) @ A[: len(S)].T, labels[batch])
+            return torch.nn.functional.cross_entropy((rows[batch] @ W + bias) @ A[: len(S)].T, labels[batch])
 
         def loss(batch: Tensor) -> Tensor:
-            labelled = cross_entropy((rows[batch] @ W + bias) @ A.T, labels[batch])
+            labelled = torch.nn.functional.cross_entropy((rows[batch] @ W + bias) @ A.T, labels[batch])
             if self.pool_weight == 0 or len(unlabelled) == 0:
                 return labelled
             drawn = torch.randint(len(unlabelled), batch.shape, generator=generator).to(device, non_blocking=True)

@@ -7,11 +7,9 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from sklearn.utils._param_validation import Interval
-from torch.nn.functional import linear, relu
 
-from firstsight.devices import Precision, find_device
+from firstsight.devices import Precision, find_device, torch
 from firstsight.methods.base import RandomState, ZeroShotClassifier
 from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.tensors import as_tensor, as_tensors, make_generator, to_arrays, to_numpy
@@ -109,6 +107,7 @@ class RN(ZeroShotClassifier):
     """
 
     space = "latent"
+    needs_torch = True
     reference = "Sung et al., Learning to Compare: Relation Network for Few-Shot Learning, CVPR 2018"
     grid: ClassVar[dict[str, list[Any]]] = {"attribute_gain": [1.0, 2.0, 4.0], "balance": [0.25, 0.5]}
     quick: ClassVar[dict[str, Any]] = {
@@ -232,15 +231,15 @@ class RN(ZeroShotClassifier):
 
 def class_part(weights, A):
     """W_a f(a) for each description: what it adds to the hidden layer of g, whatever the row."""
-    return linear(relu(two_layers(weights, "attribute", A)), weights["relation.description"])
+    return torch.nn.functional.linear(torch.relu(two_layers(weights, "attribute", A)), weights["relation.description"])
 
 
 def row_part(weights, X):
     """W_x x + b for each row: what it adds to the hidden layer of g, whatever the class."""
-    return linear(X, weights["relation.feature"], weights["relation.bias"])
+    return torch.nn.functional.linear(X, weights["relation.feature"], weights["relation.bias"])
 
 
 def relation_logits(weights, of_row, of_class):
     """g before its sigmoid for every pair (b, c)."""
-    hidden = relu(of_row[:, None] + of_class)  # (b, c, h)
+    hidden = torch.relu(of_row[:, None] + of_class)  # (b, c, h)
     return (hidden @ weights["output.weight"][0]) + weights["output.bias"]

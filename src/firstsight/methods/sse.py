@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 from sklearn.utils._param_validation import Interval
-from torch import Tensor
 
-from firstsight.devices import Precision, find_device
+from firstsight.devices import Precision, find_device, torch
 from firstsight.methods.base import RandomState, ZeroShotClassifier
 from firstsight.methods.parts.moments import class_sums
 from firstsight.methods.parts.scaling import Scaling
-from firstsight.methods.parts.shared_minima import SharedParts, shared_parts
 from firstsight.methods.parts.simplex import mixtures
 from firstsight.methods.parts.tensors import as_tensor, make_generator, to_numpy
 from firstsight.methods.parts.training import train
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class SSE(ZeroShotClassifier):
@@ -91,6 +91,7 @@ class SSE(ZeroShotClassifier):
     """
 
     space = "latent"
+    needs_torch = True
     reference = "Zhang and Saligrama, Zero-Shot Learning via Semantic Similarity Embedding, ICCV 2015"
     grid: ClassVar[dict[str, list[Any]]] = {"mixture_penalty": [1.0, 3.0, 10.0], "learning_rate": [3e-4, 1e-3]}
     quick: ClassVar[dict[str, Any]] = {"mixture_penalty": 3.0, "learning_rate": 0.1, "epochs": 40}
@@ -132,6 +133,8 @@ class SSE(ZeroShotClassifier):
         self.random_state = random_state
 
     def _fit(self, X, y, S):
+        from firstsight.methods.parts.shared_minima import SharedParts  # a subclass of a class of torch
+
         self.seen_descriptions_ = S
         device = find_device(self.device)
         rows, labels, psi = (as_tensor(values, device) for values in (X, y, self._embed_classes(S)))
@@ -163,6 +166,8 @@ class SSE(ZeroShotClassifier):
         return mixtures(A, self.seen_descriptions_, self.mixture_penalty)  # (k, seen)
 
     def _scores(self, X, E, seen):
+        from firstsight.methods.parts.shared_minima import shared_parts
+
         device = find_device(self.device)
         shared = shared_parts(*(as_tensor(values, device) for values in (X, self.weights_, self.prototypes_)))
         return to_numpy(shared) @ E.T  # (n, k)

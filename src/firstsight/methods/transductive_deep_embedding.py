@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import os
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-import torch
 from sklearn.utils._param_validation import Interval
-from torch import Tensor
 
 from firstsight.data_parallel import team
-from firstsight.devices import Precision
+from firstsight.devices import Precision, torch
 from firstsight.methods.base import RandomState, Setting
 from firstsight.methods.deep_embedding import DeepEmbedding
 from firstsight.methods.parts.rows import RowsInMemory
@@ -21,6 +19,9 @@ from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.tensors import as_tensor, to_numpy
 from firstsight.methods.parts.transductive_classifier import TransductiveClassifier
 from firstsight.terminal import progress
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):

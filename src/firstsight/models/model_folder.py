@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -237,7 +237,10 @@ def _no_model(folder: Path) -> NoReturn:
 
 @cache  # looking into the packages takes longer than all the rest of saving
 def _versions() -> dict[str, str]:
-    return {"python": platform.python_version(), **{name: version(name) for name in ("numpy", "torch")}}
+    versions = {"python": platform.python_version(), "numpy": version("numpy")}
+    with suppress(PackageNotFoundError):  # an optional extra
+        versions["torch"] = version("torch")
+    return versions
 
 
 def _write(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import Field, ValidationError
+from pydantic_core import from_json
 
 from firstsight.calibration.confidence import Scale
 from firstsight.calibration.familiarity import KnownDistances
@@ -38,7 +39,9 @@ class ModelFile(Schema):
 
     format: int = Field(ge=1, description="the format's number; a later firstsight reads an earlier format")
     firstsight: str = Field(description="the version that wrote it")
-    versions: dict[str, str] = Field(default_factory=dict, description="of python, numpy and torch")
+    versions: dict[str, str] = Field(
+        default_factory=dict, description="of python, numpy and, where it is installed, torch"
+    )
     method: str = Field(description="the class of the estimator")
     parameters: dict[str, Any] = Field(description="what the estimator was made with")
     values: dict[str, Any] = Field(description="its fitted attributes other than arrays, `classes_` among them")
@@ -59,7 +62,7 @@ def write_model_file(content: ModelFile) -> str:
 def read_model_file(data: bytes, folder: Path) -> ModelFile:
     """The checked content of a `model.json`; whatever is wrong with it is one sentence."""
     try:
-        about = json.loads(data)
+        about = from_json(data)  # rejects deep nesting, at the same depth on every version of Python
         if not isinstance(about, dict):
             raise ValueError("it must be an object, but is a " + type(about).__name__)
         form = about.get("format")
@@ -75,8 +78,6 @@ def read_model_file(data: bytes, folder: Path) -> ModelFile:
         raise
     except ValidationError as error:
         why = reason(error)
-    except RecursionError:
-        why = "it is nested too deeply"
     except (ValueError, TypeError, AttributeError) as error:
         why = str(error).splitlines()[0]
     raise UnreadableFile(f"{folder} cannot be read as a model (model.json: {why}); restore it or fit the model again.")

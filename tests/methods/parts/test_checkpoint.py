@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import pytest
-import torch
-from safetensors.torch import save_file
 
 from firstsight.errors import StaleCheckpoint
 from firstsight.methods.parts.checkpoint import Checkpoint
+
+pytest.importorskip("torch")
+
+import torch
+from safetensors.torch import save_file
 
 POSITION = {"round": 2, "iteration": 3, "done": 8, "history": [{"round": 1, "loss": 0.1}, {"loss": float("inf")}]}
 TENSORS = {"weights/a": torch.arange(6.0).reshape(2, 3), "step": torch.tensor(7), "none": torch.zeros(0, 3)}

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
-from torch.nn.functional import cross_entropy
 
 from firstsight.methods.parts.episodes import TEMPERATURE, episodic_map, loss_slope
+
+pytest.importorskip("torch")
+
+import torch
+from torch.nn.functional import cross_entropy
 
 
 def test_the_slope_is_the_derivative_of_both_cross_entropies():

@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
-from torch.nn.functional import cross_entropy
 
 from firstsight.methods.parts import hidden_layer as module
 from firstsight.methods.parts.class_mean_prior import mean_weights
 from firstsight.methods.parts.hidden_layer import SEPARATION, hidden_layer, layer_slopes
 from firstsight.methods.parts.prototypes import class_statistics, closeness, fit_prototypes
 from firstsight.methods.parts.whitened_space import moments_of
+
+pytest.importorskip("torch")
+
+import torch
+from torch.nn.functional import cross_entropy
 
 SETTINGS = {"nugget": 0.05, "noise": 1.0, "stretch": 1.1, "refinement": 5, "hidden": 16}
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from firstsight.methods.parts.ranking import (
     hardest_hinge,
@@ -10,6 +9,10 @@ from firstsight.methods.parts.ranking import (
     summed_hinge,
     violations,
 )
+
+pytest.importorskip("torch")
+
+import torch
 
 
 @pytest.fixture

@@ -4,10 +4,13 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 from firstsight.methods.parts.rows import RowsInMemory
 from firstsight.methods.parts.two_branch import SEMANTIC, VISUAL, TwoBranch
+
+pytest.importorskip("torch")
+
+import torch
 
 
 @pytest.fixture

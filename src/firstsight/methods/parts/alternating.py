@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from firstsight.data_parallel import team
+from firstsight.devices import torch
 from firstsight.disk_rows import DiskRows, blocks_of
 from firstsight.methods.parts.checkpoint import Checkpoint, CheckpointHeader
 from firstsight.methods.parts.rows import Rows
-from firstsight.methods.parts.tensors import CPU, make_generator
+from firstsight.methods.parts.tensors import make_generator
 from firstsight.methods.parts.two_branch import BLOCK, TwoBranch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class AlternatingTraining:
@@ -30,7 +32,7 @@ class AlternatingTraining:
         checkpoint: Checkpoint | None,
         show: Callable[[int, str], None],
         factor: float = 1.0,  # what rows are multiplied by before this sees them
-        device: torch.device = CPU,
+        device: torch.device | str = "cpu",
         precision: str = "float32",
     ):
         self.settings, self.checkpoint, self.show, self.factor = settings, checkpoint, show, factor

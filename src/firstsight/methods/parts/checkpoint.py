@@ -7,18 +7,19 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import Field, ValidationError
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor
 
 from firstsight.errors import BadInput, StaleCheckpoint
 from firstsight.files import require_file, write_atomically
 from firstsight.identity import same_data
 from firstsight.schemas import Schema, reason
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class CheckpointHeader(Schema):
@@ -84,6 +85,8 @@ class Checkpoint:
 
     def save(self, tensors: dict[str, Tensor], position: dict[str, Any]) -> None:
         """`position` is the header but for what is the same in every fit: format, owner and digest."""
+        from safetensors.torch import save_file  # imports torch
+
         header = CheckpointHeader(format=2, owner=self.owner, digest="", **position)
         metadata = {"header": json.dumps({**header.model_dump(), "digest": header.digest_with(tensors)})}
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from firstsight.devices import torch
 from firstsight.disk_rows import DiskRows
-from firstsight.methods.parts.tensors import CPU
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _CHUNKS = 64  # of neighbouring rows in a window: few enough for long reads, enough to mix
 
@@ -27,7 +29,7 @@ class DiskTensor:
         rows: DiskRows,
         change: Callable[[np.ndarray], np.ndarray],  # what happens to rows that are read: scaling
         batch_size: int,
-        device: torch.device = CPU,
+        device: torch.device | str = "cpu",
     ):
         self._rows, self._change, self._device = rows, change, device
         affordable = rows.memory // (4 * max(1, rows.shape[1]) * rows.itemsize)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 from sklearn.utils._param_validation import Interval
-from torch import Tensor
 
-from firstsight.devices import Precision, find_device
+from firstsight.devices import Precision, find_device, torch
 from firstsight.methods.base import RandomState, ZeroShotClassifier
 from firstsight.methods.parts.moments import mean_square
 from firstsight.methods.parts.scaling import Scaling
 from firstsight.methods.parts.tensors import as_tensor, make_generator, to_numpy
 from firstsight.methods.parts.training import train
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class BilinearRanking(ZeroShotClassifier):
@@ -26,6 +27,8 @@ class BilinearRanking(ZeroShotClassifier):
     learning rate by the same factor stretches W by it and leaves every prediction as it is: only learning_rate /
     margin matters.
     """
+
+    needs_torch = True
 
     _dtypes = (np.float32,)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"margin": [Interval(Real, 0, None, closed="neither")]}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import torch
-from torch import Tensor
+from firstsight.devices import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Rows(Protocol):

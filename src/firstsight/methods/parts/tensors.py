@@ -6,13 +6,12 @@ import warnings
 from collections.abc import Mapping
 
 import numpy as np
-import torch
 from sklearn.utils import check_random_state
 
-CPU = torch.device("cpu")
+from firstsight.devices import torch
 
 
-def as_tensor(values: np.ndarray, device: torch.device = CPU) -> torch.Tensor:
+def as_tensor(values: np.ndarray, device: torch.device | str = "cpu") -> torch.Tensor:
     """On the CPU, the same memory as a tensor; read-only arrays (a frozen data set, a memory map) are welcome."""
     with warnings.catch_warnings():
         # Torch warns that writing to it would be undefined; features are only ever read.

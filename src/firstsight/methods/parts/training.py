@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
-from firstsight.devices import lowered
+from firstsight.devices import lowered, torch
 from firstsight.terminal import progress
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def train(

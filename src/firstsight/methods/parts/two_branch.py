@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-from torch.nn.functional import cross_entropy, linear, relu_
+from typing import TYPE_CHECKING
 
 from firstsight.data_parallel import team
-from firstsight.devices import lowered
+from firstsight.devices import lowered, torch
 from firstsight.methods.parts.rows import Rows
 from firstsight.methods.parts.tensors import linear as new_layer
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 VISUAL = ("visual.weight", "visual.bias", "classifier.weight", "classifier.bias")
 SEMANTIC = ("semantic.0.weight", "semantic.0.bias", "semantic.1.weight", "semantic.1.bias")
@@ -74,13 +75,13 @@ class TwoBranch:
                 group["lr"] = rate
 
     def visual(self, X: Tensor) -> Tensor:
-        return relu_(linear(X, self.weights["visual.weight"], self.weights["visual.bias"]))
+        return torch.relu_(torch.nn.functional.linear(X, self.weights["visual.weight"], self.weights["visual.bias"]))
 
     def semantic(self, A: Tensor) -> Tensor:
-        hidden = relu_(linear(A, self.weights["semantic.0.weight"], self.weights["semantic.0.bias"]))
-        return relu_(linear(hidden, self.weights["semantic.1.weight"], self.weights["semantic.1.bias"]))
+        linear = torch.nn.functional.linear
+        hidden = torch.relu_(linear(A, self.weights["semantic.0.weight"], self.weights["semantic.0.bias"]))
+        return torch.relu_(linear(hidden, self.weights["semantic.1.weight"], self.weights["semantic.1.bias"]))
 
-    @torch.no_grad()
     def visual_gradient(self, X, y, targets, separation: float, absent=None, whole: int | None = None) -> Tensor:
         """The gradient of Eq. 4 as `.grad` of φ's and W's weights; returns both losses (2,).
 
@@ -91,30 +92,31 @@ class TwoBranch:
         By hand but for the softmax: the gradient of φ's weights, the largest tensor of all, is written to the same
         memory every time, and what is done entry by entry is done in place.
         """
-        whole = whole or len(X)
-        weight, bias, columns, offset = (self.weights[name] for name in VISUAL)
-        with lowered(self.device, self.precision):
-            embedded = self.visual(X).float()  # (b, e)
-            logits = linear(embedded, columns, offset).requires_grad_(True)  # (b, C)
-        away = embedded - targets.index_select(0, y)
-        regression = away.square().sum() / whole
-        with torch.enable_grad():
-            masked = logits if absent is None else logits.masked_fill(absent, -torch.inf)
-            classification = cross_entropy(masked, y, reduction="sum") / whole
-            (slope,) = torch.autograd.grad(separation * classification, logits)
-        with lowered(self.device, self.precision):
-            columns.grad, back = (slope.T @ embedded).float(), (slope @ columns).float()
-        offset.grad = slope.float().sum(0)
-        back = torch.ops.aten.threshold_backward(back.add_(away.mul_(2 / whole)), embedded, 0)  # of relu
-        bias.grad = back.sum(0)
-        if weight.grad is None:
-            weight.grad = torch.empty_like(weight)
-        if self.precision == "float32":
-            torch.mm(back.T, X, out=weight.grad)
-        else:
+        with torch.no_grad():
+            whole = whole or len(X)
+            weight, bias, columns, offset = (self.weights[name] for name in VISUAL)
             with lowered(self.device, self.precision):
-                weight.grad.copy_(back.T @ X)
-        return torch.stack([regression, classification.detach()])
+                embedded = self.visual(X).float()  # (b, e)
+                logits = torch.nn.functional.linear(embedded, columns, offset).requires_grad_(True)  # (b, C)
+            away = embedded - targets.index_select(0, y)
+            regression = away.square().sum() / whole
+            with torch.enable_grad():
+                masked = logits if absent is None else logits.masked_fill(absent, -torch.inf)
+                classification = torch.nn.functional.cross_entropy(masked, y, reduction="sum") / whole
+                (slope,) = torch.autograd.grad(separation * classification, logits)
+            with lowered(self.device, self.precision):
+                columns.grad, back = (slope.T @ embedded).float(), (slope @ columns).float()
+            offset.grad = slope.float().sum(0)
+            back = torch.ops.aten.threshold_backward(back.add_(away.mul_(2 / whole)), embedded, 0)  # of relu
+            bias.grad = back.sum(0)
+            if weight.grad is None:
+                weight.grad = torch.empty_like(weight)
+            if self.precision == "float32":
+                torch.mm(back.T, X, out=weight.grad)
+            else:
+                with lowered(self.device, self.precision):
+                    weight.grad.copy_(back.T @ X)
+            return torch.stack([regression, classification.detach()])
 
     def visual_pass(self, rows: Rows, y, A, separation, batch_size, generator, absent=None) -> Tensor:
         """Step (a): one pass of Adam over all rows for φ and W, ψ fixed. Returns both mean losses (2,)."""
@@ -130,16 +132,16 @@ class TwoBranch:
         processes.add_up(totals)
         return totals / len(y)
 
-    @torch.no_grad()
     def class_means(self, rows: Rows, y: Tensor, counts: Tensor) -> Tensor:
         """μ (C, e) of classes with so many rows each."""
-        sums = torch.zeros(len(counts), len(self.weights["visual.bias"]), device=self.device)
-        processes = team()
-        for block, X in rows.blocks(BLOCK):
-            part = processes.part(len(X))
-            sums.index_add_(0, y[block][part], self.visual(X[part]))
-        processes.add_up(sums)
-        return sums / counts.clamp(min=1)[:, None].to(self.device)
+        with torch.no_grad():
+            sums = torch.zeros(len(counts), len(self.weights["visual.bias"]), device=self.device)
+            processes = team()
+            for block, X in rows.blocks(BLOCK):
+                part = processes.part(len(X))
+                sums.index_add_(0, y[block][part], self.visual(X[part]))
+            processes.add_up(sums)
+            return sums / counts.clamp(min=1)[:, None].to(self.device)
 
     def semantic_loss(self, A: Tensor, means: Tensor, shares: Tensor) -> Tensor:
         """Eq. 5 without η, up to a constant: Σ_i‖φ(x_i) − ψ(a_{y_i})‖²/n = Σ_c (n_c/n)‖μ_c − ψ(a_c)‖² + const,
@@ -165,19 +167,19 @@ class TwoBranch:
             optimizer.step()
         return loss.detach()
 
-    @torch.no_grad()
     def squared_distances(self, X: Tensor, embedded_classes: Tensor) -> Tensor:
         """‖φ(x) − ψ(a_c)‖² (n, k), as φ·φ − 2φ·ψ + ψ·ψ: one matrix product."""
-        embedded = self.visual(X)
-        out = torch.addmm(embedded_classes.square().sum(1), embedded, embedded_classes.T, alpha=-2)
-        return out.add_(embedded.square().sum(1, keepdim=True)).clamp_(min=0)
+        with torch.no_grad():
+            embedded = self.visual(X)
+            out = torch.addmm(embedded_classes.square().sum(1), embedded, embedded_classes.T, alpha=-2)
+            return out.add_(embedded.square().sum(1, keepdim=True)).clamp_(min=0)
 
-    @torch.no_grad()
     def nearest(self, X: Tensor, A: Tensor) -> tuple[Tensor, Tensor]:
         """Eq. 2: the class whose ψ is nearest, and the squared distance to it (the visual–semantic gap)."""
-        embedded_classes = self.semantic(A)
-        best = [self.squared_distances(block, embedded_classes).min(1) for block in X.split(BLOCK)]
-        return torch.cat([b.indices for b in best]), torch.cat([b.values for b in best])
+        with torch.no_grad():
+            embedded_classes = self.semantic(A)
+            best = [self.squared_distances(block, embedded_classes).min(1) for block in X.split(BLOCK)]
+            return torch.cat([b.indices for b in best]), torch.cat([b.values for b in best])
 
     # A checkpoint needs everything that the next step depends on ----------------------------------------------
 

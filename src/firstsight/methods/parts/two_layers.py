@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-from torch.nn.functional import linear, relu
-
-from firstsight.methods.parts.tensors import CPU
+from firstsight.devices import torch
 from firstsight.methods.parts.tensors import linear as new_layer
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def draw_two_layers(
-    name: str, inputs: int, hidden: int, outputs: int, generator: torch.Generator, device: torch.device = CPU
+    name: str, inputs: int, hidden: int, outputs: int, generator: torch.Generator, device: torch.device | str = "cpu"
 ) -> dict[str, Tensor]:
     """Weights by name: `name.0.weight (hidden, inputs)`, `name.0.bias`, `name.1.weight (outputs, hidden)`, …"""
     first, second = new_layer(hidden, inputs, generator), new_layer(outputs, hidden, generator)
@@ -25,8 +25,9 @@ def draw_two_layers(
 
 
 def two_layers(
-    weights: Mapping[str, Tensor], name: str, values: Tensor, activation: Callable[[Tensor], Tensor] = relu
+    weights: Mapping[str, Tensor], name: str, values: Tensor, activation: Callable[[Tensor], Tensor] | None = None
 ) -> Tensor:
-    """W₂ activation(W₁ v + b₁) + b₂ for each row v."""
-    hidden = activation(linear(values, weights[f"{name}.0.weight"], weights[f"{name}.0.bias"]))
+    """W₂ activation(W₁ v + b₁) + b₂ for each row v; the activation is relu unless another is given."""
+    linear = torch.nn.functional.linear
+    hidden = (activation or torch.relu)(linear(values, weights[f"{name}.0.weight"], weights[f"{name}.0.bias"]))
     return linear(hidden, weights[f"{name}.1.weight"], weights[f"{name}.1.bias"])
