@@ -121,9 +121,18 @@ def test_reasons_are_told_in_both_kinds_of_file(cli, model, rows, small, tmp_pat
     assert (done.code, done.out) == (0, "")
     entries = json.loads((tmp_path / "a.json").read_text())
     for line, entry in zip(_table((tmp_path / "a.csv").read_text()), entries, strict=True):
-        assert line["for"] == "; ".join(one["attribute"] for one in entry["why"]["for"])
-        assert set(line["for"].split("; ")) <= set(small.attribute_names)
-        assert entry["why"]["instead_of"] != entry["class"]
+        why = entry["why"]
+        assert line["for"] == "; ".join(one["text"] for one in why["for"])
+        assert line["against"] == "; ".join(one["text"] for one in why["against"])
+        assert line["other_attributes"] == why["other_attributes"]["text"]
+        assert line["other"] == why["other"]["text"]
+        assert line["compared"].startswith(f"{why['class']} instead of {why['instead_of']} (+")
+        table = small.descriptions
+        for one in why["for"] + why["against"]:  # what the class has less of than the runner-up is called less
+            name = one["attribute"]
+            less = table.loc[why["class"], name] < table.loc[why["instead_of"], name]
+            sign = "+" if one in why["for"] else "-"
+            assert one["text"].startswith(f"{'less' if less else 'more'} of {name} ({sign}")
 
 
 def test_columns_of_a_table_of_new_classes_may_stand_in_any_order(cli, model, rows, small, tmp_path):

@@ -44,7 +44,9 @@ def test_a_picture_gets_ranked_classes_with_confidence_and_reasons(open_page, si
     expect(page.locator(".answer-chips .chip").first).to_have_text(re.compile("^(seen|unseen|no class)$"))
     page.locator(".why summary").click()
     expect(page.locator(".why-name").first).to_be_visible()
-    expect(page.locator(".why-name").first).to_have_text(re.compile(r"^(less of )?(base|mark) "))
+    expect(page.locator(".why-name").first).to_have_text(re.compile(r"^(more|less) of (base|mark) .* \([+−]"))
+    expect(page.locator(".reasons")).to_contain_text("other attribute")
+    expect(page.locator(".reasons .sum")).to_contain_text("Together: ")
     page.get_by_role("button", name="Keep").click()
     page.locator("#notices", has_text="Kept as").wait_for()
     assert complaints == []

@@ -4,27 +4,30 @@ import json
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from firstsight.calibration import calibrate
 from firstsight.errors import BadInput
 from firstsight.evaluation import fit_on
 from firstsight.methods import CMT, ESZSL, GFZSL, SAE, SSE, Cosine, KernelPrototypes, all_methods
-from firstsight.models import load, save
+from firstsight.models import add_classes, load, save
 from firstsight.models.onnx_export import export_onnx, exportable
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
 
-def _run(path, X, A, seen=None):
+def _run(path, X, A, seen_code=None, output=0):
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     given = {"features": np.float32(X), "descriptions": np.float32(A)}
-    return session.run(None, given if seen is None else {**given, "seen": seen})[0 if seen is None else 1]
+    if "seen_code" in [one.name for one in session.get_inputs()]:
+        given["seen_code"] = np.asarray(seen_code)
+    return session.run(None, given)[output]
 
 
 def _agree(model, path, X, table):
     expected = model.decision_function(X, classes=table)
-    found = _run(path, X, table.to_numpy())
+    found = _run(path, X, table.to_numpy(), model._candidates(table)[2])
     assert found.shape == expected.shape
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * abs(expected).max())
     np.testing.assert_array_equal(found.argmax(axis=1), expected.argmax(axis=1))
@@ -69,23 +72,51 @@ def with_confidence(small):
     return make
 
 
-@pytest.mark.parametrize("word", ["eszsl", "gfzsl", "deep-embedding", "conse"])
+def _kinds_of_candidates(model, small):
+    """Models and candidates: subsets, and classes that were added or described otherwise after the fit."""
+    seen, unseen = list(small.seen_classes), list(small.unseen_classes)
+    yield model, unseen
+    yield model, seen
+    yield model, list(small.class_names)
+    yield model, [seen[3], unseen[2], unseen[0]]
+    table = small.descriptions
+    new = pd.DataFrame([table.loc[seen[0]], table.loc[unseen[0]] * 0.5 + 0.25], index=["twin", "new"])
+    yield add_classes(model, new), ["new", "twin", seen[0], unseen[1]]  # a twin is described like a seen class
+    yield add_classes(model, new), ["new", "twin"]
+    changed = pd.DataFrame([table.loc[seen[1]] * 0.5, table.loc[seen[2]]], index=[seen[0], unseen[0]])
+    yield add_classes(model, changed, replace=True), [seen[0], seen[2], unseen[0]]
+
+
+@pytest.mark.parametrize("word", [word for word in exportable() if not all_methods()[word].shared_space])
 def test_confidence_is_that_of_predict_proba_whichever_candidates(word, small, with_confidence, tmp_path):
     cls = all_methods()[word]
     model = with_confidence(cls(**cls.quick))
-    export_onnx(model, tmp_path / "model.onnx", confidence=True)
     X = small.features[np.concatenate([small.test_unseen, small.test_seen])]
-    for names in (list(small.unseen_classes), list(small.seen_classes), list(small.class_names)):
-        table = small.descriptions.loc[names]
-        found = _run(tmp_path / "model.onnx", X, table.to_numpy(), np.isin(names, small.seen_classes))
-        expected = model.predict_proba(X, classes=names)
+    export_onnx(model, tmp_path / "model.onnx", confidence=True)
+    widest = 0.0
+    for changed, names in _kinds_of_candidates(model, small):
+        A, codes = changed._candidates(names)[1:]
+        found = _run(tmp_path / "model.onnx", X, A, codes, output=1)  # the same file: classes are its input
+        expected = changed.predict_proba(X, classes=names)
         np.testing.assert_allclose(found, expected, atol=1e-4)
         np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-5)
-        assert np.ptp(expected) > 0.1  # nothing to compare if all are guesses
-    np.testing.assert_array_equal(
-        _run(tmp_path / "model.onnx", X, table.to_numpy(), np.isin(names, small.seen_classes)).argmax(axis=1),
-        model.decision_function(X, classes=names).argmax(axis=1),
-    )
+        widest = max(widest, np.ptp(expected))
+    assert widest > 0.1  # nothing to compare if all are guesses
+
+
+def test_seen_classes_of_one_description_are_told_apart_by_their_codes(small, with_confidence, tmp_path):
+    """In the package each has its own mean, whatever its description."""
+    seen = small.seen_classes
+    table = small.descriptions.copy()
+    table.loc[seen[1]] = table.loc[seen[0]]
+    model = KernelPrototypes(search=False, refinement=0).fit(*small.part("train"), table)
+    export_onnx(model, tmp_path / "model.onnx")
+    X = small.features[small.test_seen]
+    expected = model.decision_function(X)
+    found = _run(tmp_path / "model.onnx", X, model.descriptions_, model.seen_code_)
+    np.testing.assert_allclose(found, expected, atol=1e-4 * abs(expected).max())
+    places = [list(small.class_names).index(name) for name in seen[:2]]
+    assert np.abs(np.subtract(*expected[:, places].T)).max() > 0.01 * abs(expected).max()
 
 
 def test_confidence_without_a_calibration_is_refused_and_no_file_is_written(eszsl, tmp_path):
@@ -115,8 +146,9 @@ def test_the_file_knows_its_classes(eszsl, small, tmp_path):
     assert about["firstsight.method"] == "ESZSL"
     assert json.loads(about["firstsight.classes"]) == list(small.class_names)
     assert json.loads(about["firstsight.attributes"]) == list(small.attribute_names)
-    seen = np.array(json.loads(about["firstsight.seen"]))
-    assert np.array(small.class_names)[seen].tolist() == list(small.seen_classes)
+    codes = np.array(json.loads(about["firstsight.seen_code"]))
+    assert codes.tolist() == eszsl.seen_code_.tolist()
+    assert np.array(small.class_names)[codes >= 0].tolist() == list(small.seen_classes)
     A = np.array(json.loads(about["firstsight.descriptions"]))
     found = _run(tmp_path / "model.onnx", small.features, A)
     np.testing.assert_allclose(found, eszsl.decision_function(small.features), atol=1e-5)

@@ -19,6 +19,8 @@ from firstsight.recognition import Recognizer, learn
 from firstsight.recognition.answers import NONE_OF_THESE
 from firstsight.recognition.shards import answer_shard
 
+REASONS = ["compared", "for", "against", "other_attributes", "other"]
+
 
 @pytest.fixture(scope="module")
 def colours(pictures, table, backbone, cache):
@@ -128,7 +130,7 @@ def test_nothing_to_compare_with_is_told(rows, small):
 def test_answers_as_a_table_as_ranks_and_as_json_agree(rows, small):
     found = rows(small.features[:6], top=3, reject_share=0.3, why=True)
     table, ranked, entries = found.to_frame(), found.ranked(), found.as_json()
-    assert list(table.columns) == ["row", "class", "confidence", "rejected", "distance", "for", "against"]
+    assert list(table.columns) == ["row", "class", "confidence", "rejected", "distance", *REASONS]
     assert list(ranked.columns) == ["row", "rank", "class", "confidence", "score", "rejected"]
     assert len(ranked) == 18
     for row, entry in enumerate(entries):
@@ -138,7 +140,7 @@ def test_answers_as_a_table_as_ranks_and_as_json_agree(rows, small):
         assert [one["score"] for one in entry["top"]] == places["score"].tolist()
         assert entry["rejected"] == line["rejected"] == (line["class"] == NONE_OF_THESE)
         assert pd.isna(line["confidence"]) == entry["rejected"]
-        assert line["for"] == "; ".join(one["attribute"] for one in entry["why"]["for"])
+        assert line["for"] == "; ".join(one["text"] for one in entry["why"]["for"])
 
 
 def test_several_threads_may_ask_while_classes_change(rows, small):

@@ -196,7 +196,7 @@ def test_the_page_of_the_api_tells_every_route(steady):
     assert len(document["paths"]) >= 15
     for path in document["paths"]:
         assert path in text
-    assert "speaks_for" not in text
+    assert "supporting" not in text
     assert "none of these" in text
 
 

@@ -61,7 +61,7 @@ Out = Annotated[
         "FOLDER/<its name>.parquet, unless it is there already.",
     ),
 ]
-Why = Annotated[bool, typer.Option("--why", help="Show which attributes speak for and against each answer.")]
+Why = Annotated[bool, typer.Option("--why", help="Explain each answer: what its lead over the runner-up is made of.")]
 Backbone = Annotated[
     str | None,
     typer.Option(metavar="NAME_OR_PATH", help="Where the model's backbone is, if not where its name says."),

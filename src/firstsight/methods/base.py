@@ -295,10 +295,20 @@ class ZeroShotClassifier(ScikitLearnClassifier):
     def _scores(self, X: np.ndarray, E: Any, seen: np.ndarray) -> np.ndarray:
         raise NotImplementedError
 
-    def _export_scores(self, graph: Any, X: str, A: str) -> str:
+    def _embed_described(self, A: np.ndarray) -> Any:
+        """As `_embed_classes`, by the descriptions alone: as if training had no sample of such a class, not even an
+        unlabelled one."""
+        return self._embed_classes(A)
+
+    def _seen_constants(self, E: Any, seen: np.ndarray) -> np.ndarray:
+        """What the score takes off each candidate (k,) whatever its description, for having been seen in training."""
+        return np.zeros(len(seen))
+
+    def _export_scores(self, graph: Any, X: str, A: str, seen: str) -> str:
         """The name of the scores `(n, k)` of scaled rows and descriptions in a `models.onnx_export.Graph`.
 
-        For methods whose score is a plain function of both; `firstsight export` offers those that write it.
+        `seen` is the name of the candidates' training codes `(k,)`, as in `_scores`. For methods whose score is a plain
+        function of these; `firstsight export` offers those that write it.
         """
         raise NotImplementedError("its score is not a plain function of features and description")
 
@@ -535,6 +545,21 @@ class ZeroShotClassifier(ScikitLearnClassifier):
                     yield part, columns, scores
 
         return X, labels, blocks()
+
+    def _described_scores(self, rows: np.ndarray, A: np.ndarray) -> np.ndarray:
+        """Scores (n, k) of checked rows that follow from descriptions A (k, a) alone, whatever training saw."""
+        with self._numbers_in_range(rows, A):
+            A = A.astype(self.descriptions_.dtype, copy=False)
+            E = self._embed_described(scale(self.attribute_scaling, self.attribute_scaler_, A))
+            scores = self._scores(self._scale_features(rows), E, np.full(len(A), -1))
+            require_finite(scores)
+        return scores
+
+    def _constants(self, A: np.ndarray, seen: np.ndarray) -> np.ndarray:
+        """What `_scores` takes off candidates (k,) of these descriptions and codes for having been seen."""
+        with self._numbers_in_range(A):
+            E = self._embed_classes(scale(self.attribute_scaling, self.attribute_scaler_, A))
+        return self._seen_constants(E, seen)
 
     def _candidates(self, classes: Candidates) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Labels, descriptions and training codes (−1: unseen) of the classes to choose from."""

@@ -217,7 +217,7 @@ class CMT(ZeroShotClassifier):
         excluded = self._is_novel(mapped)[:, None] == known
         return 1 / (1 + cost) - excluded
 
-    def _export_scores(self, graph, X, A):
+    def _export_scores(self, graph, X, A, seen):
         if self.novelty is not None:
             raise NotImplementedError(f"with novelty={self.novelty!r} it asks whether a class was seen")
         return graph.closeness(graph.two_layers(X, self.weights_, "map", activation="Tanh"), A)

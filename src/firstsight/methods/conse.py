@@ -107,7 +107,7 @@ class ConSE(ZeroShotClassifier):
         # The cosine does not feel the sum of probabilities, so the mixture need not be divided by it.
         return scale("unit", {}, P @ self.seen_descriptions_) @ E.T  # (n, k)
 
-    def _export_scores(self, graph, X, A):
+    def _export_scores(self, graph, X, A, seen):
         P = graph("Softmax", graph.linear(X, self.weights_.T, self.intercepts_), axis=1)
         if self.top < len(self.seen_descriptions_):
             likeliest = graph("TopK", P, graph.constant([self.top], np.int64), outputs=2)

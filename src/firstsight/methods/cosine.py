@@ -69,5 +69,5 @@ class Cosine(ZeroShotClassifier):
     def _scores(self, X, E, seen):
         return np.clip(scale("unit", {}, X) @ E.T, -1, 1)  # (n, k)
 
-    def _export_scores(self, graph, X, A):
+    def _export_scores(self, graph, X, A, seen):
         return graph.products(graph.unit(X), graph.unit(A))

@@ -106,7 +106,7 @@ class DAP(ZeroShotClassifier):
         log_yes, log_no = -np.logaddexp(0, -Z), -np.logaddexp(0, Z)  # log p and log(1 − p) without rounding to 0
         return pattern_scores(log_yes, log_no, self.priors_, E)  # (n, k)
 
-    def _export_scores(self, graph, X, A):
+    def _export_scores(self, graph, X, A, seen):
         Z = graph.linear(X, self.weights_.T, self.intercepts_)
         log_yes, log_no = (graph("Neg", graph("Softplus", z)) for z in (graph("Neg", Z), Z))
         return export_pattern_scores(graph, log_yes, log_no, self.priors_, A, self.thresholds_)

@@ -306,7 +306,7 @@ class DeepEmbedding(ZeroShotClassifier):
         net, embedded_classes = E
         return to_numpy(net.squared_distances(as_tensor(X, net.device), embedded_classes).neg_())
 
-    def _export_scores(self, graph, X, A):
+    def _export_scores(self, graph, X, A, seen):
         visual = graph.linear(X, self.weights_["visual.weight"], self.weights_["visual.bias"])
         return graph.closeness(graph("Relu", visual), graph("Relu", graph.two_layers(A, self.weights_, "semantic")))
 

@@ -166,6 +166,6 @@ class DEM(ZeroShotClassifier):
     def _scores(self, X, E, seen):
         return -euclidean_distances(X, E, squared=True)
 
-    def _export_scores(self, graph, X, A):
+    def _export_scores(self, graph, X, A, seen):
         embedded = graph("Relu", graph.two_layers(A, self.weights_, "embed"))
         return graph.closeness(X, graph("Add", embedded, graph.constant(self.floor_)))

@@ -113,7 +113,7 @@ class ESZSL(MomentClassifier):
         mapped, classes = E
         return (X @ self.weights_ if mapped == "rows" else X) @ classes.T  # (n, k)
 
-    def _export_scores(self, graph, X, A):
+    def _export_scores(self, graph, X, A, seen):
         return graph.bilinear(X, self.weights_, A)
 
 

@@ -139,7 +139,7 @@ class GFZSL(MomentClassifier):
         scores -= (means**2 * precisions + log_variances).sum(axis=1) / 2
         return scores
 
-    def _export_scores(self, graph, X, A):
+    def _export_scores(self, graph, X, A, seen):
         if self.seen_gaussians != "regressed":
             raise NotImplementedError('with seen_gaussians="estimated" it asks whether a class was seen')
         rows = graph("Sub", graph.double(X), graph.double(self.centre_[0]))

@@ -113,7 +113,7 @@ class IAP(ZeroShotClassifier):
         log_yes, log_no = (np.log(np.maximum(P @ has, FLOOR)) for has in (self.patterns_, 1 - self.patterns_))
         return pattern_scores(log_yes, log_no, self.priors_, E)  # (n, k)
 
-    def _export_scores(self, graph, X, A):
+    def _export_scores(self, graph, X, A, seen):
         P = graph("Softmax", graph.linear(X, self.weights_.T, self.intercepts_), axis=1)
         has = (graph("MatMul", P, graph.constant(pattern)) for pattern in (self.patterns_, 1 - self.patterns_))
         log_yes, log_no = (graph("Log", graph("Max", share, graph.constant(FLOOR))) for share in has)

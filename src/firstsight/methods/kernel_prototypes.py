@@ -243,12 +243,14 @@ class KernelPrototypes(ZeroShotClassifier):
         """Predicted means (k, e), and how certain (k,) they are: of 0 as long as only a description is known, to 1."""
         return kernel(self.kernel_, A, self.kernel_["descriptions"]) @ self.weights_, np.zeros(len(A))
 
-    def _scores(self, X, E, seen):
-        Z, (means, certainty) = self._places(X), E
-        handicap = self.settings_["seen_handicap"] * self.unit_ * np.where(seen >= 0, 1.0, certainty)
-        return closeness(Z, self._means(means, seen)) - handicap.astype(Z.dtype)  # (n, k)
+    def _seen_constants(self, E, seen):
+        return self.settings_["seen_handicap"] * self.unit_ * np.where(seen >= 0, 1.0, E[1])
 
-    def _export_scores(self, graph, X, A):
+    def _scores(self, X, E, seen):
+        Z = self._places(X)
+        return closeness(Z, self._means(E[0], seen)) - self._seen_constants(E, seen).astype(Z.dtype)  # (n, k)
+
+    def _export_scores(self, graph, X, A, seen):
         size = graph("Pow", graph("Abs", X), graph.constant(self.settings_["power"]))
         centred = graph("Sub", graph.unit(graph("Mul", graph("Sign", X), size)), graph.constant(self.centre_))
         rows = graph.unit(graph("MatMul", centred, graph.constant(self.whitening_)))
@@ -257,25 +259,20 @@ class KernelPrototypes(ZeroShotClassifier):
             inward, bias, outward = (graph.constant(self.hidden_[name]) for name in ("inward", "bias", "outward"))
             units = graph("Relu", graph("Add", graph("MatMul", centred, inward), bias))
             rows = graph("Add", rows, graph("MatMul", units, outward))
-        means, certainty = self._export_means(graph, A)
+        means, certainty = self._export_means(graph, A, seen)
         near = graph("Mul", graph.closeness(rows, means), graph.constant(0.5))
         handicap = graph("Mul", certainty, graph.constant(self.settings_["seen_handicap"] * self.unit_))
         return graph("Sub", near, graph.transposed(handicap))
 
-    def _known_means(self) -> tuple[np.ndarray, np.ndarray]:
-        """M (n, e) of the classes whose descriptions `kernel_` holds, in their order, and how certain (n,) it is."""
-        return self.seen_means_, np.ones(len(self.seen_means_))
+    def _export_predicted(self, graph: Any, A: str) -> tuple[str, str]:
+        """What `_embed_classes` does: the predicted mean (k, e) of each class and its certainty (k, 1)."""
+        means = graph("MatMul", export_kernel(graph, self.kernel_, A), graph.constant(self.weights_))
+        return means, graph.constant([[0.0]])
 
-    def _export_means(self, graph: Any, A: str) -> tuple[str, str]:
-        """The mean (n, e) of each class and its certainty (n, 1); a known class is told by its description."""
-        known, (means, certainty) = self.kernel_["descriptions"], self._known_means()
-        predicted = graph("MatMul", export_kernel(graph, self.kernel_, A), graph.constant(self.weights_))
-        gaps = graph("Sub", graph("Unsqueeze", A, graph.constant([1], np.int64)), graph.constant(known[None]))
-        gaps = graph("ReduceMax", graph("Abs", gaps), axes=[2], keepdims=0)  # (n, known)
-        same = graph("Cast", graph("LessOrEqual", gaps, graph.constant(1e-6 * np.abs(known).max())), to=1)
-        is_known = graph("ReduceMax", same, axes=[1], keepdims=1)
-        # Of classes with one description, no graph can say which is meant: it takes the middle.
-        same = graph("Div", same, graph("Max", graph.row_sums(same), graph.constant(1.0)))
-        own = graph("MatMul", same, graph.constant(means))
-        other = graph("Mul", predicted, graph("Sub", graph.constant(1.0), is_known))
-        return graph("Add", own, other), graph("MatMul", same, graph.constant(certainty[:, None]))
+    def _export_means(self, graph: Any, A: str, seen: str) -> tuple[str, str]:
+        """The mean (k, e) of each class and its certainty (k, 1)."""
+        predicted, certainty = self._export_predicted(graph, A)
+        zero, columns = graph.constant(0, np.int64), graph.constant([1], np.int64)
+        own = graph("Gather", graph.constant(self.seen_means_), graph("Max", seen, zero), axis=0)
+        is_seen = graph("Unsqueeze", graph("Not", graph("Less", seen, zero)), columns)  # (k, 1)
+        return graph("Where", is_seen, own, predicted), graph("Where", is_seen, graph.constant(1.0), certainty)

@@ -172,7 +172,7 @@ class LatEm(ZeroShotClassifier):
             np.maximum(scores, X @ embedded, out=scores)
         return scores
 
-    def _export_scores(self, graph, X, A):
+    def _export_scores(self, graph, X, A, seen):
         return graph("Max", *(graph.bilinear(X, W, A) for W in self.weights_))
 
 

@@ -200,7 +200,7 @@ class PSR(ZeroShotClassifier):
     def _scores(self, X, E, seen):
         return -euclidean_distances(X, E, squared=True)
 
-    def _export_scores(self, graph, X, A):
+    def _export_scores(self, graph, X, A, seen):
         return graph.closeness(X, graph.two_layers(A, self.weights_, "encode"))
 
 

@@ -167,7 +167,7 @@ class QFSL(TransductiveClassifier):
     def _scores(self, X, E, seen):
         return X @ E[0] + E[1]  # (n, k)
 
-    def _export_scores(self, graph, X, A):
+    def _export_scores(self, graph, X, A, seen):
         return graph.products(graph.linear(X, self.weights_["weight"].T, self.weights_["bias"]), A)
 
 

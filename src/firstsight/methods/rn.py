@@ -219,7 +219,7 @@ class RN(ZeroShotClassifier):
                 scores[part] = relation_logits(weights, of_row[part[0]], E[part[1]])
         return to_numpy(scores)
 
-    def _export_scores(self, graph, X, A):
+    def _export_scores(self, graph, X, A, seen):
         enlarged = graph("Mul", A, graph.constant(self.gain_))
         embedded = graph("Relu", graph.two_layers(enlarged, self.weights_, "attribute"))
         of_class = graph("MatMul", embedded, graph.constant(self.weights_["relation.description"].T))  # (k, h)

@@ -110,7 +110,7 @@ class SAE(MomentClassifier):
         rows = X @ self.weights_.T if self.direction == "semantic" else X
         return _unit(rows) @ E.T  # (n, k)
 
-    def _export_scores(self, graph, X, A):
+    def _export_scores(self, graph, X, A, seen):
         if self.direction == "semantic":
             return graph.products(graph.unit(graph("MatMul", X, graph.constant(self.weights_.T))), graph.unit(A))
         return graph.products(graph.unit(X), graph.unit(graph("MatMul", A, graph.constant(self.weights_))))

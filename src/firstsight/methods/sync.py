@@ -112,7 +112,7 @@ class SynC(ZeroShotClassifier):
     def _scores(self, X, E, seen):
         return X @ E[:, :-1].T + E[:, -1]  # (n, k)
 
-    def _export_scores(self, graph, X, A):
+    def _export_scores(self, graph, X, A, seen):
         near = graph.closeness(graph.double(A), graph.double(self.seen_descriptions_))
         width = graph.double((self.median_distance_ * self.kernel_width) ** 2)
         similar = graph("Softmax", graph("Div", near, width), axis=1)  # (k, phantoms)

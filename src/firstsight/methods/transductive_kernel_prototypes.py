@@ -219,6 +219,22 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         certainty[known >= 0] = 1 - self.doubt_[known[known >= 0]]
         return means, certainty
 
-    def _known_means(self):
-        means, certainty = super()._known_means()
-        return np.vstack([means, self.unseen_means_]), np.concatenate([certainty, 1 - self.doubt_])
+    def _embed_described(self, A):
+        return super()._embed_classes(A)
+
+    def _export_predicted(self, graph, A):
+        means, certainty = super()._export_predicted(graph, A)
+        corrected = self.kernel_["descriptions"][len(self.seen_means_) :]
+        if not len(corrected):
+            return means, certainty
+        # As `same_rows`.
+        gaps = graph("Sub", graph("Unsqueeze", A, graph.constant([1], np.int64)), graph.constant(corrected[None]))
+        gaps = graph("ReduceMax", graph("Abs", gaps), axes=[2], keepdims=0)  # (k, corrected)
+        nearest = graph("ArgMin", gaps, axis=1, keepdims=0)
+        least = graph("ReduceMin", gaps, axes=[1], keepdims=1)
+        same = graph("LessOrEqual", least, graph.constant(1e-6 * max(np.abs(corrected).max(), 1e-12)))
+        own, sure = (
+            graph("Gather", graph.constant(values), nearest, axis=0)
+            for values in (self.unseen_means_, 1 - self.doubt_[:, None])
+        )
+        return graph("Where", same, own, means), graph("Where", same, sure, certainty)

@@ -13,7 +13,8 @@ from firstsight.files import write_atomically
 from firstsight.methods import ZeroShotClassifier, all_methods
 
 OPSET = 17  # of 2022: what every ONNX Runtime that is still about can run
-_FLOAT, _INT64, _BOOL, _DOUBLE = 1, 7, 9, 11  # ONNX's numbers of types
+_FLOAT, _INT64, _DOUBLE = 1, 7, 11  # ONNX's numbers of types
+SEEN_CODE = "seen_code"
 
 
 class Graph:
@@ -101,10 +102,12 @@ def exportable() -> list[str]:
 def export_onnx(model: ZeroShotClassifier, path: str | Path, *, confidence: bool = False) -> None:
     """Write `features (n, d)`, `descriptions (k, a)` → `scores (n, k)`, all float32; scaling is part of the file.
 
-    With `confidence`, a third input `seen (k,)` (bool) says which candidates are training classes, and a second output
-    `confidence (n, k)` is what `predict_proba` answers; the model must have been calibrated.
-    The file's metadata hold the method, the classes, which of them were seen, their descriptions and the names of
-    the attributes, as JSON.
+    With `confidence`, a second output `confidence (n, k)` is what `predict_proba` answers; the model must have been
+    calibrated. With confidence, and for methods that know their training classes from others, there is a third input
+    `seen_code (k,)` (int64): the code of each candidate in `model.seen_code_`, −1 for a class that training has not
+    seen, such as one that was added later.
+    The file's metadata hold the method, the classes, their codes, their descriptions and the names of the attributes,
+    as JSON.
     """
     path = Path(path)
     if path.suffix != ".onnx":
@@ -130,28 +133,32 @@ def export_onnx(model: ZeroShotClassifier, path: str | Path, *, confidence: bool
 def _write(graph: Graph, model: ZeroShotClassifier, confidence: bool) -> dict[str, str]:
     """Outputs of the file by name."""
     X = graph.scaled("features", model.feature_scaling, model.feature_scaler_)
-    scores = _scores(graph, model, X, "descriptions")
+    scores = _scores(graph, model, X, "descriptions", SEEN_CODE)
     return {"scores": scores, **({"confidence": _confidence(graph, model, X, scores)} if confidence else {})}
 
 
-def _scores(graph: Graph, model: ZeroShotClassifier, X: str, descriptions: str) -> str:
+def _scores(graph: Graph, model: ZeroShotClassifier, X: str, descriptions: str, seen: str) -> str:
     A = graph.scaled(descriptions, model.attribute_scaling, model.attribute_scaler_)
-    return model._export_scores(graph, X, A)
+    return model._export_scores(graph, X, A, seen)
 
 
 def _confidence(graph: Graph, model: ZeroShotClassifier, X: str, scores: str) -> str:
     """What `Calibration.confidence` does, for candidates that are all unseen, all seen, or of both kinds."""
     calibration = model.calibration_
     spread = graph.double(calibration.spread)
-    reference = graph("Div", graph.double(_scores(graph, model, X, graph.constant(calibration.reference))), spread)
+    # As `reference_scores`: of seen classes' descriptions, but as if training had not seen them.
+    unseen = graph.constant(np.full(len(calibration.reference), -1), np.int64)
+    reference = graph.double(_scores(graph, model, X, graph.constant(calibration.reference), unseen))
+    reference = graph("Div", reference, spread)
     off = graph("Sub", reference, graph("ReduceMean", reference, axes=[1], keepdims=1))
     row_spread = graph("Sqrt", graph("ReduceMean", graph("Mul", off, off), axes=[1], keepdims=1))
     row_spread = graph("Max", row_spread, graph.double(1e-6))  # as `calibration.confidence.floored`
 
     kinds = [calibration.scale_for(np.array(seen)) for seen in ([False], [True], [False, True])]
     numbers = [[scale.temperature, scale.row_power, scale.guesses] for scale in kinds]
-    size, none, two, one = graph("Size", "seen"), *(graph.constant(number, np.int64) for number in (0, 2, 1))
-    count = graph("ReduceSum", graph("Cast", "seen", to=_INT64), keepdims=0)
+    size, none, two, one = graph("Size", SEEN_CODE), *(graph.constant(number, np.int64) for number in (0, 2, 1))
+    is_seen = graph("Not", graph("Less", SEEN_CODE, none))
+    count = graph("ReduceSum", graph("Cast", is_seen, to=_INT64), keepdims=0)
     kind = graph("Where", graph("Equal", count, size), one, two)
     kind = graph("Where", graph("Equal", count, none), none, kind)
     chosen = graph("Gather", graph.double(numbers), kind, axis=0)
@@ -172,8 +179,8 @@ def _made(graph: Graph, model: ZeroShotClassifier, outputs: dict[str, str]) -> A
         "features": (_FLOAT, ["n", model.n_features_in_]),
         "descriptions": (_FLOAT, ["k", model.descriptions_.shape[1]]),
     }
-    if "confidence" in outputs:
-        inputs["seen"] = (_BOOL, ["k"])
+    if any(SEEN_CODE in node.input for node in graph.nodes):
+        inputs[SEEN_CODE] = (_INT64, ["k"])
     for name, value in outputs.items():
         graph.nodes.append(helper.make_node("Identity", [value], [name]))
     name = type(model).__name__
@@ -189,7 +196,7 @@ def _made(graph: Graph, model: ZeroShotClassifier, outputs: dict[str, str]) -> A
     about = {
         "method": name,
         "classes": model.classes_.tolist(),
-        "seen": (model.seen_code_ >= 0).tolist(),
+        "seen_code": model.seen_code_.tolist(),
         "descriptions": model.descriptions_.tolist(),
         "attributes": model.attribute_names_in_.tolist() if hasattr(model, "attribute_names_in_") else [],
     }

@@ -73,30 +73,29 @@ function ranking(entry) {
   return [said, el("ol", { class: "ranks", "aria-label": entry.top[0].confidence === null ? "Classes by score" : "Classes by confidence" }, lines)];
 }
 
-// Tables write has_bill_shape::cone for people who write programs.
-function readable(attribute) {
-  return attribute.replaceAll("::", ": ").replaceAll("_", " ");
+// Tables write has_bill_shape::cone for people who write programs; a line may end after a hyphen, not after a minus sign.
+function readable(text) {
+  return text.replaceAll("::", ": ").replaceAll("_", " ").replaceAll(/\(-(?=\d)/g, "(−");
 }
 
 function reasons(entry) {
   const why = entry.why;
   if (!why) return null;
-  const most = Math.max(1e-12, ...[...why.for, ...why.against].map((one) => Math.abs(one.contribution)));
-  const side = (found, sign, word) =>
-    found.map((one) =>
-      el(
-        "li",
-        { class: word },
-        el("span", { class: "why-sign", "aria-label": word === "for" ? "speaks for it:" : "speaks against it:", role: "img" }, sign),
-        el("span", { class: "why-name" }, one.more ? "" : el("em", {}, "less of "), readable(one.attribute)),
-        el("span", { class: "rank-bar", "aria-hidden": "true", share: Math.abs(one.contribution) / most }),
-      ),
-    );
+  const parts = [...why.for, ...why.against, why.other_attributes, why.other];
+  const most = Math.max(1e-12, ...parts.map((one) => Math.abs(one.contribution)));
+  const lines = parts.map((one) =>
+    el(
+      "li",
+      { class: one.contribution < 0 ? "against" : "for" },
+      el("span", { class: "why-name" }, breakable(readable(one.text))),
+      el("span", { class: "rank-bar", "aria-hidden": "true", share: Math.abs(one.contribution) / most }),
+    ),
+  );
   return el(
     "details",
     { class: "why" },
     el("summary", {}, "Why not ", breakable(why.instead_of), "?"),
-    el("ul", { class: "reasons" }, side(why.for, "+", "for"), side(why.against, "−", "against")),
+    el("ul", { class: "reasons" }, lines, el("li", { class: "sum" }, el("span", { class: "why-name" }, "Together: ", breakable(why.text)))),
   );
 }
 
@@ -202,13 +201,19 @@ export function asJson(entries) {
 export function asCsv(entries) {
   const most = Math.max(1, ...entries.map((entry) => entry.top.length));
   const places = Array.from({ length: most }, (_, place) => place);
-  const head = ["file", "class", "seen", "in_training", "confidence", ...places.flatMap((place) => [`class ${place + 1}`, `confidence ${place + 1}`]), "for", "against", "error"];
+  const head = ["file", "class", "seen", "in_training", "confidence", ...places.flatMap((place) => [`class ${place + 1}`, `confidence ${place + 1}`]), ...Object.keys(reasonColumns()), "error"];
   const lines = entries.map((entry) => [
     entry.file, entry.class ?? "", entry.error || entry.rejected ? "" : entry.top[0].seen, entry.in_training ?? "", entry.confidence ?? "",
     ...places.flatMap((place) => [entry.top[place]?.class ?? "", entry.top[place]?.confidence ?? ""]),
-    ...["for", "against"].map((side) => (entry.why?.[side] ?? []).map((one) => one.attribute).join("; ")), entry.error ?? "",
+    ...Object.values(reasonColumns(entry.why)), entry.error ?? "",
   ]);
   return [head, ...lines].map((line) => line.map(csvCell).join(",")).join("\n") + "\n";
+}
+
+// As `firstsight.recognition.explain.as_columns`.
+function reasonColumns(why) {
+  const side = (found) => (found ?? []).map((one) => one.text).join("; ");
+  return { compared: why?.text ?? "", for: side(why?.for), against: side(why?.against), other_attributes: why?.other_attributes.text ?? "", other: why?.other.text ?? "" };
 }
 
 // Spreadsheets run what begins with = + - @: an apostrophe precedes it.

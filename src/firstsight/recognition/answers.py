@@ -15,7 +15,7 @@ from firstsight.calibration.familiarity import FAR_SHARE, Familiarity
 from firstsight.errors import BadInput
 from firstsight.methods import ZeroShotClassifier
 from firstsight.methods.parts.best_classes import BestClasses
-from firstsight.recognition.explain import explain
+from firstsight.recognition.explain import as_columns, explain
 from firstsight.recognition.scoring import Score, score_answers
 from firstsight.recognition.training_samples import InTraining
 
@@ -39,7 +39,8 @@ class Answers:
     rejected : array (n,) or None
         Which rows are answered "none of these".
     why : list of dict or None
-        The attributes that speak for and against each answer, where asked for.
+        What the lead of each answer over the runner-up is made of, where asked for: the strongest attributes for and
+        against it, all other attributes, and other reasons; the contributions add up to the lead.
     names : sequence
         What the rows are called: file names, or numbers.
     truth : sequence or None
@@ -132,8 +133,8 @@ class Answers:
             columns["distance"] = self.distance
         if self.in_training is not None:
             columns["in_training"] = list(self.in_training)
-        for side in ("for", "against") if self.why is not None else ():
-            columns[side] = ["; ".join(one["attribute"] for one in why[side]) for why in self.why or []]
+        if self.why is not None:
+            columns |= pd.DataFrame([as_columns(why) for why in self.why]).to_dict("list")
         return pd.DataFrame(columns)
 
     def ranked(self) -> pd.DataFrame:
@@ -239,7 +240,7 @@ def answer(
         best.add(part, columns, scores)
         if sure is not None:
             sure.add(part, scores)
-    reasons = _reasons(model, X, best, labels, A, progress) if why else None
+    reasons = _reasons(model, X, best, (labels, A, codes), less, progress) if why else None
     places, scores = best.places[:, :top], best.scores[:, :top].astype(X.dtype)
     answers = Answers(labels[places], scores, None, None, reasons, names=range(len(X)), candidates=labels, seen=seen)
     if calibration is None or sure is None or known is None:
@@ -271,21 +272,17 @@ def _compared(answers: Answers, familiarity: Familiarity, X: Any, reject_far: bo
 
 def _reasons(
     model: ZeroShotClassifier,
-    X: Any,
+    rows: Any,
     best: BestClasses,
-    labels: np.ndarray,
-    A: np.ndarray,
+    candidates: tuple[np.ndarray, np.ndarray, np.ndarray],
+    shift: float,
     progress: Callable[[int, int], None] | None,
 ) -> list[dict[str, Any]]:
+    labels, A, codes = candidates
     if len(labels) < 2:
         raise BadInput("Reasons compare the answer with the next best class; give at least two candidates.")
     names = [str(name) for name in getattr(model, "attribute_names_in_", ())]
     names = names or [f"attribute {m}" for m in range(A.shape[1])]
-    X, told = np.asarray(X), []
-    for row, (first, second) in enumerate(best.places[:, :2]):
-        reasons = explain(model, X[row], A[first], A[second], best.scores[row, 0] - best.scores[row, 1])
-        told.append({"instead_of": labels[second].item(), "lead": reasons.lead, **reasons.speaking(names)})
-        told[-1]["rest"] = reasons.rest
-        if progress is not None:
-            progress(row + 1, len(X))
-    return told
+    pairs, scores = best.places[:, :2], best.scores[:, :2]
+    explained = explain(model, np.asarray(rows), pairs, scores, A, codes, shift=shift, progress=progress)
+    return [one.as_json(*labels[pair].tolist(), names) for one, pair in zip(explained, pairs, strict=True)]

@@ -133,7 +133,7 @@ class Recognizer:
         reject_share : answer "none of these" where no candidate fits, losing this share of rows of known classes
         reject_far : answer "none of these" where a row is far from everything that training has seen
         shift_seen : take the calibration's constant off seen classes
-        why : tell which attributes speak for and against each answer
+        why : explain each answer by the attributes: what its lead over the runner-up is made of
         """
         model = self.model  # one model for the whole answer, whoever changes classes meanwhile
         candidates = choose_classes(model, classes)

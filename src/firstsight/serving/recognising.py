@@ -159,7 +159,7 @@ def _entry(entry: dict[str, Any]) -> dict[str, Any]:
         "distance": entry.get("distance"),
         "in_training": entry.get("in_training"),
         "top": [{**one, "class": str(one["class"])} for one in entry["top"]],
-        "why": None if why is None else {**why, "instead_of": str(why["instead_of"])},
+        "why": None if why is None else {**why, "class": str(why["class"]), "instead_of": str(why["instead_of"])},
         "error": None,
     }
 

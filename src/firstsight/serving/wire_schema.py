@@ -34,7 +34,7 @@ class Asked(Wire):
     none_of_these: bool = Field(default=False, description="answer so where no candidate fits, too")
     reject_share: float = Field(default=0.05, ge=0, le=0.99, description="of known pictures that this may lose")
     shift_seen: bool = Field(default=False, description="take the calibration's constant off seen classes")
-    why: bool = Field(default=True, description="tell which attributes speak for and against")
+    why: bool = Field(default=True, description="explain each answer by the attributes")
 
 
 class Candidate(Wire):
@@ -46,22 +46,43 @@ class Candidate(Wire):
     score: float
 
 
-class Speaks(Wire):
+class AttributeContribution(Wire):
     """An attribute, and what it adds to the lead of the answer over the runner-up."""
 
     attribute: str
     contribution: float
     more: bool = Field(description="whether the answer has more of it than the runner-up, or less")
+    text: str = Field(description="the same in words")
+
+
+class OtherAttributes(Wire):
+    """All attributes that are not listed, together."""
+
+    count: int
+    contribution: float
+    text: str
+
+
+class OtherReasons(Wire):
+    """What of the lead does not follow from attributes."""
+
+    contribution: float
+    stacking: float = Field(description="of calibrated stacking: the constants taken off seen classes")
+    training_samples: float = Field(description="of training samples of the two classes")
+    text: str
 
 
 class Reasons(Wire):
-    """Why this class and not the next."""
+    """Why this class and not the next: contributions that add up to the lead."""
 
-    instead_of: str
-    lead: float
-    speaks_for: list[Speaks] = Field(alias="for")
-    against: list[Speaks]
-    rest: float = Field(description="what of the lead the attributes do not account for")
+    label: str = Field(alias="class", description="the best class, also where the answer is none of these")
+    instead_of: str = Field(description="the runner-up")
+    lead: float = Field(description="the score of the class less that of the runner-up")
+    text: str
+    supporting: list[AttributeContribution] = Field(alias="for")
+    against: list[AttributeContribution]
+    other_attributes: OtherAttributes
+    other: OtherReasons
 
 
 class Answer(Wire):

@@ -87,7 +87,7 @@ class BilinearRanking(ZeroShotClassifier):
     def _scores(self, X, E, seen):
         return X @ E  # (n, k)
 
-    def _export_scores(self, graph, X, A):
+    def _export_scores(self, graph, X, A, seen):
         return graph.bilinear(X, self.weights_, A)
 
 
