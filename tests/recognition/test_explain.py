@@ -145,7 +145,7 @@ def test_taking_the_strongest_attributes_away_changes_the_score_as_stated(word, 
     stated, changed = np.array(stated), np.array(changed)
     strong = stated > 0.1 * stated.max()
     assert strong.mean() > 0.5
-    assert (changed[strong] > 0).mean() > 0.95, "what speaks for the answer is missed without it"
+    assert (changed[strong] > 0).mean() > 0.9, "what speaks for the answer is missed without it"
     assert np.corrcoef(stated, changed)[0, 1] > 0.7
     assert np.abs(changed - stated).sum() < 0.3 * stated.sum()
     assert np.abs(weakest).sum() < 0.5 * changed.sum()

@@ -134,7 +134,8 @@ class Answers:
         if self.in_training is not None:
             columns["in_training"] = list(self.in_training)
         if self.why is not None:
-            columns |= pd.DataFrame([as_columns(why) for why in self.why]).to_dict("list")
+            reasons = [as_columns(why) for why in self.why]
+            columns |= {name: [one[name] for one in reasons] for name in reasons[0]}
         return pd.DataFrame(columns)
 
     def ranked(self) -> pd.DataFrame:
@@ -285,4 +286,5 @@ def _reasons(
     names = names or [f"attribute {m}" for m in range(A.shape[1])]
     pairs, scores = best.places[:, :2], best.scores[:, :2]
     explained = explain(model, np.asarray(rows), pairs, scores, A, codes, shift=shift, progress=progress)
-    return [one.as_json(*labels[pair].tolist(), names) for one, pair in zip(explained, pairs, strict=True)]
+    answers, runners_up = labels[pairs].T.tolist()
+    return [one.as_json(a, b, names) for one, a, b in zip(explained, answers, runners_up, strict=True)]
