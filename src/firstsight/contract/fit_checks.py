@@ -84,6 +84,11 @@ def check_global_randomness_untouched(trial: Trial) -> None:
         return found
 
     trial.fitted.predict(trial.task.X_unseen)  # a method that computes with torch has imported it by now
+    # A method that sets a fixed seed has done so above: one number later, setting it again shows.
+    random.random()
+    np.random.random_sample()  # noqa: NPY002
+    if torch := sys.modules.get("torch"):
+        torch.rand(())
     before = states()
     trial.fit().predict(trial.task.X_unseen)
     touched = [name for name, state in states().items() if state != before[name]]
