@@ -14,7 +14,7 @@ install = $(if $(UV),$(UV) pip install --quiet --python $(1)/bin/python $(2) ||)
 # A browser for the tests of pages, where there is none and we may install one. Without it they skip and say so.
 BROWSER := .venv/.browser
 
-.PHONY: demo test check slow campaign lowest docs coverage release format clean
+.PHONY: demo test check slow campaign portable lowest docs coverage release format clean
 
 # The core and torch, which the paper's methods are trained with, are enough for it.
 demo: $(CORE)
@@ -55,6 +55,12 @@ release: $(ALL)
 	$(PYTHON) -m venv .venv-release
 	$(call install,.venv-release,"$$(echo dist/*.whl)[torch]")
 	cd .venv-release && bin/firstsight demo
+
+# The suite as other processors would run it: NumPy, torch and BLAS without their newer instructions. On a machine that
+# lacks these anyway, it shows nothing new.
+portable: $(ALL) $(BROWSER)
+	NPY_DISABLE_CPU_FEATURES="X86_V4" $(BIN)/python -m pytest -n auto --dist loadgroup
+	NPY_DISABLE_CPU_FEATURES="X86_V4 X86_V3" ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Prescott $(BIN)/python -m pytest -n auto --dist loadgroup
 
 # The core, without torch, on the lowest versions that pyproject.toml claims; tests that need an extra skip themselves.
 lowest:
