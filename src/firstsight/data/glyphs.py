@@ -253,13 +253,14 @@ def _votes() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     strength = np.rint(np.sqrt(down * down + right * right) * _STRENGTH_STEPS).astype(np.int64)
     steps = np.rint(_direction(down, right)).astype(np.int64) % (ORIENTATIONS * _SHARE_STEPS)
     share = steps % _SHARE_STEPS
-    made = steps // _SHARE_STEPS, strength * (_SHARE_STEPS - share), strength * share
-    return tuple(table.ravel() for table in made)  # type: ignore[return-value]
+    below = steps // _SHARE_STEPS
+    return below.ravel(), (strength * (_SHARE_STEPS - share)).ravel(), (strength * share).ravel()
 
 
 def _direction(down: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Direction of gradients in steps, before rounding: 180° are 8 · 4096 steps."""
-    return np.arctan2(down, right) * (ORIENTATIONS * _SHARE_STEPS / np.pi)
+    steps: np.ndarray = np.arctan2(down, right) * (ORIENTATIONS * _SHARE_STEPS / np.pi)
+    return steps
 
 
 def _doubled_gradient(images: np.ndarray, axis: int) -> np.ndarray:
