@@ -173,6 +173,15 @@ def text_of_name(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
+def name_problem(name: str) -> str | None:
+    """Why a name cannot be kept as it is, by NumPy or in a file; None if it can."""
+    if name.endswith("\0"):
+        return "ends in the character NUL, which NumPy cuts off"
+    if any("\ud800" <= character <= "\udfff" for character in name):
+        return "contains half a character (a lone surrogate), which no file can hold"
+    return None
+
+
 def csv_text(cell: str) -> str:
     """A cell of a CSV file: spreadsheets run what begins with = + - @, so an apostrophe precedes it.
 

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import scipy.io
 
 from firstsight.cli.options import read_assignments
+from firstsight.data import write_npz
 from firstsight.evaluation import evaluate
 from firstsight.methods import make_estimator
 from firstsight.methods.deep_embedding import PRESETS
@@ -134,3 +136,12 @@ def test_a_truncated_mat_file_is_one_sentence(cli, small, tmp_path, file):
     path = tmp_path / file
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     cli("evaluate", tmp_path).is_refused_with(file)
+
+
+def test_test_samples_that_are_copies_of_training_samples_are_said(cli, small, tmp_path):
+    features = small.features.copy()
+    features[small.test_seen[:3]] = features[small.train[:3]]
+    path = write_npz(replace(small, features=features), tmp_path / "copies.npz")
+    done = cli("evaluate", path, "--method", "eszsl")
+    assert done.code == 0
+    assert "3 rows of `test_seen` have exactly the features of a row of `train`" in done.err

@@ -49,10 +49,11 @@ def test_a_number_of_hundreds_of_digits_is_refused(cli, npz, tmp_path, number):
     done.is_refused_with("is not a finite number", "give a smaller one")
 
 
-def test_a_setting_of_the_environment_that_is_no_number_is_named(cli, npz, tmp_path, monkeypatch, quick):
-    monkeypatch.setenv("FIRSTSIGHT_CHECKPOINT_SECONDS", "often")
+@pytest.mark.parametrize("said", ["often", "nan", "-1"])
+def test_a_setting_of_the_environment_that_is_no_number_is_named(cli, npz, tmp_path, monkeypatch, quick, said):
+    monkeypatch.setenv("FIRSTSIGHT_CHECKPOINT_SECONDS", said)
     cli("fit", npz, *quick, "--out", tmp_path / "m").is_refused_with(
-        "FIRSTSIGHT_CHECKPOINT_SECONDS must be a number of seconds, but is 'often'"
+        f"FIRSTSIGHT_CHECKPOINT_SECONDS must be a number of seconds, 0 or more, but is {said!r}"
     )
 
 

@@ -112,7 +112,7 @@ def test_removing_what_is_not_there_or_everything_is_refused(steady):
     assert steady.post("/api/classes/undo", json=wrong, headers=CHANGE).status_code == 422
 
 
-@pytest.mark.parametrize("name", ["a\x1b[31m", "two\nlines", " ", "none of these", "\u202eback"])
+@pytest.mark.parametrize("name", ["a\x1b[31m", "two\nlines", " ", "none of these", "\u202eback", "=1+1", "two  spaces"])
 def test_taking_back_is_no_way_to_a_name_that_could_not_be_taught(steady, name):
     width = len(steady.get("/api/model").json()["attributes"])
     wrong = {"restore": [{"class": name, "description": [0.5] * width}]}

@@ -37,11 +37,17 @@ def evaluate(
 ) -> None:
     """Fit a method on the training rows and print T1, ts, tr and H: mean per-class accuracies in percent."""
     from firstsight.data import load_dataset
+    from firstsight.data.rules.features import odd_values
+    from firstsight.data.unchecked import UncheckedDataset
     from firstsight.evaluation import evaluate as run
     from firstsight.methods import make_estimator
+    from firstsight.terminal import say
 
     estimator = make_estimator(method, read_assignments(set, preset), random_state=seed, verbose=True)
     dataset = load_dataset(data, features)
+    for finding in odd_values(UncheckedDataset.of(dataset)):
+        if finding.severity == "warning":  # test samples that are copies of training samples
+            say(f"{finding.severity}: {finding.message}")
     result = run(estimator, dataset, settings_of(setting))
     record = _record(result, dataset, seed)
     _show(record, method)

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 
 from firstsight.devices import PRECISIONS, require_torch
 from firstsight.disk_rows import DiskRows, blocks_of
-from firstsight.errors import BadInput, NotCalibrated, UnreadableFile
+from firstsight.errors import BadInput, FirstsightWarning, NotCalibrated, UnreadableFile
 from firstsight.methods.parts.best_classes import BestClasses
 from firstsight.methods.parts.class_input import (
     Candidates,
@@ -30,10 +30,12 @@ from firstsight.methods.parts.class_input import (
     OutOfRange,
     attribute_names,
     check_finite,
+    check_labels,
     described_classes,
     feature_names,
     fitted_order,
     in_fitted_order,
+    name_array,
     places_of,
     read_descriptions,
     require_finite,
@@ -47,6 +49,8 @@ from firstsight.observing import observers
 BLOCK_BYTES = 24 * 2**20
 # Of very many candidates, so many are scored at a time that what is known of them takes no more than this.
 CLASS_BYTES = 256 * 2**20
+
+TINY = 1e-6  # features that are all smaller may be lost in rounding
 
 RandomState = int | np.random.RandomState | None
 Setting = Literal["zsl", "gzsl"]
@@ -166,6 +170,7 @@ class ZeroShotClassifier(ScikitLearnClassifier):
         with self._all_or_nothing():
             rows, codes, S, _ = self._prepare(X, y, descriptions)
             self._hand_on(X=rows, y=codes, S=S)
+            self._warn_of_tiny_features(rows, codes, S)
         return self
 
     def predict(self, X: ArrayLike, classes: Candidates = None) -> np.ndarray:
@@ -350,6 +355,24 @@ class ZeroShotClassifier(ScikitLearnClassifier):
                     if name.endswith("_") and isinstance(array, np.ndarray) and array.dtype.kind == "f":
                         require_finite(array)
 
+    def _warn_of_tiny_features(self, X: Any, y: np.ndarray, S: np.ndarray) -> None:
+        """Warn where features are so small that the fit names one class whatever the sample: they were rounded away."""
+        if isinstance(X, DiskRows):
+            return
+        chosen = np.unique(np.linspace(0, len(X) - 1, 256).astype(int))
+        largest = max(X.max(), -X.min())
+        if largest >= TINY or len(np.unique(y[chosen])) < 2:
+            return
+        with np.errstate(all="ignore"):
+            scores = self._scores(X[chosen], self._embed_classes(S), np.arange(len(S)))
+        if len(np.unique(scores.argmax(axis=1))) == 1:
+            warnings.warn(
+                f"{type(self).__name__} names every training sample the same: the features reach only {largest:.3g} "
+                "and are lost in rounding. Bring them to a usual scale, for example with feature_scaling='standard'.",
+                FirstsightWarning,
+                stacklevel=3,
+            )
+
     def _prepare(
         self, X: Any, y: Any, descriptions: Descriptions | None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -359,6 +382,7 @@ class ZeroShotClassifier(ScikitLearnClassifier):
         of_a_fit_before = ("attribute_names_in_", "calibration_", "training_fingerprints_", "_read_from")
         for name in (*of_a_fit_before, "taught_classes_", "removed_classes_"):
             self.__dict__.pop(name, None)
+        check_labels(y)
         X, y = self._checked_pair(X, y)
         check_classification_targets(y)
         # Codes follow the first appearance in y: neither names nor the order of the table touch the result.
@@ -378,14 +402,19 @@ class ZeroShotClassifier(ScikitLearnClassifier):
             labels, A = read_descriptions(descriptions, X.dtype, "descriptions")
             names = attribute_names(descriptions)
             if names is not None:
-                self.attribute_names_in_ = np.asarray(names, dtype=str)
+                self.attribute_names_in_ = name_array(names)
         position = pd.Index(labels).get_indexer(pd.Index(seen_labels))
         if (position < 0).any():
             missing = seen_labels[position < 0].tolist()
             raise BadInput(
                 f"`y` contains class {missing[0]!r}"
                 + (f" and {len(missing) - 1} more" if len(missing) > 1 else "")
-                + ", but `descriptions` has no such row. Add one row per class."
+                + ", but `descriptions` has no such row. "
+                + (
+                    "It has one of the other type, and a number and a text are different classes: use one type."
+                    if set(map(str, missing)) & set(map(str, labels.tolist()))
+                    else "Add one row per class."
+                )
             )
         self.classes_ = labels
         self.descriptions_ = A

@@ -148,7 +148,8 @@ def _checked(model: ZeroShotClassifier, table: pd.DataFrame) -> tuple[np.ndarray
         raise BadInput(f"Classes must come as a DataFrame indexed by class, but got {type(table).__name__}.")
     if len(table) == 0:
         raise BadInput("The table of classes has no rows; give one row per class.")
-    table = table.set_axis(pd.Index(as_labels(model, table.index)), axis="index")
+    # As objects: pandas would pass text to Arrow, which fails at half a character before it can be reported.
+    table = table.set_axis(pd.Index(as_labels(model, table.index), dtype=object), axis="index")
     missing = table.isna()
     if missing.to_numpy().any():
         row, column = np.argwhere(missing.to_numpy())[0]

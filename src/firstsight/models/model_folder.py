@@ -37,7 +37,7 @@ from firstsight.models.provenance import Provenance
 
 MODEL, ARRAYS, CARD = "model.json", "arrays.safetensors", "README.md"
 _CALIBRATION = "calibration/"
-_NAMES = ("classes_", "attribute_names_in_", "feature_names_in_")  # arrays of text, which safetensors has no place for
+_NAMES = ("classes_", "attribute_names_in_")  # arrays of text, which safetensors has no place for
 # What fitted attributes were called before `class_attributes_` became `descriptions_`.
 _RENAMED = {"class_attributes_": "descriptions_", "descriptions_": "seen_descriptions_"}
 
@@ -297,8 +297,8 @@ def _rebuild(
             raise ValueError(f"{name!r} is not a fitted attribute")
     for name, value in about.values.items():
         setattr(model, name, _names(value) if name in _NAMES else value)
-    if "feature_names_in_" in about.values:  # of the type that scikit-learn gives it
-        model.feature_names_in_ = model.feature_names_in_.astype(object)
+    if "feature_names_in_" in about.values:  # of the type that scikit-learn gives it, which cuts nothing off
+        model.feature_names_in_ = np.array(about.values["feature_names_in_"], dtype=object)
     model.classes_ = _names(about.values["classes_"])
     renamed = _RENAMED if "class_attributes_" in arrays else {}
     for name, array in arrays.items():

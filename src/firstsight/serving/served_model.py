@@ -18,7 +18,7 @@ from firstsight.models import load_saved
 from firstsight.models.class_table import as_labels
 from firstsight.models.model_folder import MODEL, Saved
 from firstsight.recognition import Recognizer
-from firstsight.serving.teaching import refuse_unspeakable
+from firstsight.serving.teaching import checked_name, refuse_unspeakable
 from firstsight.serving.wire_schema import Changed, Described, Done, Undo
 
 Stamp = tuple[int, int, int]
@@ -105,8 +105,12 @@ class ServedModel:
             done = _removed(own, undo.remove) if undo.remove else []
             if undo.restore:
                 before = own.descriptions
+                known = {*map(str, before.index), *(str(row[0]) for row in getattr(own.model, "removed_classes_", []))}
                 for one in undo.restore:
-                    refuse_unspeakable(one.label)
+                    if one.label in known:  # a fit takes names that teaching rejects, and these come back as well
+                        refuse_unspeakable(one.label)
+                    elif checked_name(one.label) != one.label:
+                        raise BadInput("A class's name has no spaces around it and no two in a row; choose another.")
                 table = _table(own, undo.restore)
                 own.add_classes(table, replace=True)
                 check_answers(own.model)

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from firstsight.data import audit, load_dataset, read_descriptions, read_tables
+from firstsight.data import ZeroShotDataset, audit, load_dataset, read_descriptions, read_tables
 from firstsight.data.feature_files import read_feature_file
 from firstsight.encoders.attribute_tables import read_class_table
-from firstsight.errors import BadInput, UnknownName, UnreadableFile
+from firstsight.errors import BadInput, FirstsightWarning, UnknownName, UnreadableFile
 from firstsight.methods import ESZSL
 
 
@@ -331,3 +331,23 @@ def test_spaces_around_names_of_columns_do_not_count(tmp_path):
     for read in (read_descriptions, read_class_table):
         with pytest.raises(BadInput, match="names the column 'a' twice"):
             read(path)
+
+
+def test_a_class_in_two_normal_forms_is_told(tmp_path, samples, classes):
+    one, two = "gn\u00fa", "gnu\u0301"  # the same on every screen
+    _rename(samples, "class", "gnu", two)
+    _rename(classes, "animal", "gnu", one)
+    with pytest.raises(BadInput, match=r"looks the same.*'gn\\xfa'.*write both the same way"):
+        read_tables(*_save(tmp_path, samples, classes))
+    _rename(classes, "animal", "hen", two)
+    _rename(samples, "class", "hen", one)
+    _save(tmp_path, samples, classes)
+    assert any("look the same" in finding.message for finding in audit(tmp_path).findings)
+    with pytest.warns(FirstsightWarning, match="differ in their code points alone"):
+        load_dataset(tmp_path)
+
+
+def test_names_that_cannot_be_kept_are_an_error(arrays):
+    names = ("ant", "ant\0", *arrays["class_names"][2:])  # one and the same to NumPy
+    with pytest.raises(BadInput, match="ends in the character NUL"):
+        ZeroShotDataset(**{**arrays, "class_names": names})

@@ -20,6 +20,7 @@ import numpy as np
 
 from firstsight.data.dataset import ZeroShotDataset
 from firstsight.data.holding_out import hold_out
+from firstsight.data.look_alikes import same_on_screen
 from firstsight.data.rules.arrays import PARTS
 from firstsight.data.table_files import SUFFIXES, numbers, read_table, texts
 from firstsight.data.unchecked import UncheckedDataset
@@ -74,6 +75,13 @@ def read_pair(samples: str | Path, classes: str | Path) -> UncheckedDataset:
     split = table.pop("split") if "split" in table else None
     sample_names = tuple(texts(samples, table.pop("sample"))) if "sample" in table else None
     undescribed = sorted(set(labels_text) - set(names))
+    for name in undescribed:
+        twin = next((known for known in names if same_on_screen(name, known)), None)
+        if twin is not None:
+            raise BadInput(
+                f"The class {name!r} of {samples} looks the same as one of {classes}, but has other code points "
+                f"({name!a}, and {twin!a}); write both the same way."
+            )
     attributes = numbers(classes, described)
     code = {name: i for i, name in reversed(list(enumerate([*names, *undescribed])))}
     labels = np.array([code[name] for name in labels_text], dtype=np.int64)

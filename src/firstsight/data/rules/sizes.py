@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sized
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firstsight.data.rules.finding import Finding
+from firstsight.files import name_problem
 
 if TYPE_CHECKING:
     from firstsight.data.unchecked import UncheckedDataset
@@ -20,6 +22,19 @@ def names_and_lengths(data: UncheckedDataset) -> Iterator[Finding]:
         yield Finding("error", "`features` has no columns; give every row at least one number.")
     if "" in data.class_names:
         yield Finding("error", "`class_names` contains an empty name; give every class a name.")
+    for what in ("class_names", "attribute_names", "feature_names", "sample_names"):
+        bad = next(((name, why) for name in getattr(data, what) or () if (why := name_problem(name))), None)
+        if bad is not None:
+            yield Finding("error", f"`{what}` contains {bad[0]!a}, which {bad[1]}; rename it.")
+    looks: dict[str, str] = {}
+    for name in dict.fromkeys(data.class_names):
+        twin = looks.setdefault(unicodedata.normalize("NFC", name), name)
+        if twin != name:
+            yield Finding(
+                "warning",
+                f"Two classes look the same, {name!r}, and differ in their code points alone ({twin!a} and {name!a}); "
+                "if they are one class, write both the same way.",
+            )
     twice = [name for name, count in Counter(data.class_names).items() if count > 1]
     if twice:
         more = f" ({len(twice)} such names)" if len(twice) > 1 else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import time
 from pathlib import Path
@@ -103,8 +104,12 @@ class Checkpoint:
 def _seconds() -> float:
     text = os.environ.get("FIRSTSIGHT_CHECKPOINT_SECONDS", "10")
     try:
-        return float(text)
+        seconds = float(text)
     except ValueError:
+        seconds = math.nan
+    if math.isnan(seconds) or seconds < 0:  # compared with NaN, no time is ever long enough
         raise BadInput(
-            f"FIRSTSIGHT_CHECKPOINT_SECONDS must be a number of seconds, but is {text!r}; set it to one, or unset it."
-        ) from None
+            f"FIRSTSIGHT_CHECKPOINT_SECONDS must be a number of seconds, 0 or more, but is {text!r}; set it to one, or "
+            "unset it."
+        )
+    return seconds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Sequence
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import _get_feature_names
 
 from firstsight.errors import BadInput
+from firstsight.files import name_problem
 
 Descriptions = pd.DataFrame | ArrayLike
 Candidates = pd.DataFrame | ArrayLike | None
@@ -198,7 +200,36 @@ def name_array(names: list[str]) -> np.ndarray:
             f"The name {longest[:20]!r}… has {len(longest):,} characters; expected at most {LONGEST_NAME:,}: "
             "shorten it."
         )
+    for name in names:
+        if problem := name_problem(name):
+            raise BadInput(f"The name {name!a} {problem}; rename it.")
     return np.asarray(names, dtype=str)
+
+
+def check_labels(y: Any) -> None:
+    """Reject labels that NumPy would change or cannot sort: texts and numbers mixed, names that cannot be kept.
+
+    An array of text or of numbers has one type, and only its size is looked at.
+    """
+    if isinstance(y, np.ndarray) and y.dtype.kind not in "OuU":
+        return
+    values = y.ravel().tolist() if isinstance(y, np.ndarray) else list(y) if hasattr(y, "__iter__") else []
+    kinds = {
+        "text" if isinstance(v, str) else "a number" if isinstance(v, Number) else type(v).__name__ for v in values
+    }
+    if "text" in kinds and len(kinds) > 1:
+        raise BadInput(
+            f"`y` mixes labels of different types ({' and '.join(sorted(kinds))}); expected class names or whole "
+            "numbers: convert all labels to one type, for example with str."
+        )
+    if kinds == {"text"}:
+        name_array(list(set(values)))
+    elif too_large := [v for v in values if isinstance(v, int) and not -(2**63) <= v < 2**63]:
+        raise BadInput(_too_large(too_large[0]))
+
+
+def _too_large(number: int) -> str:
+    return f"The class {str(number)[:30]} does not fit into 64 bits; expected numbers below 2**63: use names instead."
 
 
 def _plain_labels(index: pd.Index, name: str) -> np.ndarray:
@@ -210,6 +241,8 @@ def _plain_labels(index: pd.Index, name: str) -> np.ndarray:
     if all(isinstance(v, str) for v in values):
         return name_array(values)
     if all(isinstance(v, (int, np.integer)) for v in values):
+        if too_large := [v for v in values if not -(2**63) <= v < 2**63]:
+            raise BadInput(_too_large(too_large[0]))
         return np.asarray(values, dtype=np.int64)
     kinds = sorted({type(v).__name__ for v in values})
     raise BadInput(f"`{name}` must be indexed by class names or whole numbers; its index holds {', '.join(kinds)}.")

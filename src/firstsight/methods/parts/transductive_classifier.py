@@ -75,6 +75,7 @@ class TransductiveClassifier(ZeroShotClassifier):
         self.unseen_code_ = np.full(len(self.classes_), -1)
         self.unseen_code_[np.flatnonzero(self.seen_code_ < 0)[order]] = np.arange(len(order))
         self._hand_on(X=rows, y=codes, S=S, pool=pool, U=U[order])
+        self._warn_of_tiny_features(rows, codes, S)
 
     def _fit(  # type: ignore[override]
         self, X: np.ndarray, y: np.ndarray, S: np.ndarray, pool: np.ndarray, U: np.ndarray
