@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from firstsight.calibration import Calibration, calibrate
+from firstsight.calibration.confidence import accuracy_interval
 from firstsight.calibration.measuring import _fit, _Rows, log_loss
 from firstsight.errors import BadInput
 from firstsight.evaluation import evaluate, fit_on
@@ -183,3 +184,16 @@ def test_too_few_classes_or_models_are_one_sentence(calibrated, small):
         calibrate(calibrated, small, models=[calibrated])
     with pytest.raises(BadInput, match="share of known rows"):
         calibrated.calibration_.scales["unseen"].threshold(1.5)
+
+
+def test_the_interval_of_an_estimate_is_wilsons_over_classes():
+    """The ends are where an accuracy's own test is at 1.96 standard errors: (p − a)² = 1.96² a (1 − a) / n."""
+    for accuracy, n_folds, held_out, training, n in ((0.53, 10, 3, 5, 8), (1.0, 10, 2, 2, 4), (0.6, 3, 50, 100, 150)):
+        for end in accuracy_interval(accuracy, n_folds, held_out, training):
+            assert (accuracy - end) ** 2 == pytest.approx(1.96**2 * end * (1 - end) / n, abs=1e-12)
+
+
+def test_folds_that_hold_few_classes_out_say_less():
+    low, high = accuracy_interval(0.5, 1, 3, 97)
+    assert (low, high) == accuracy_interval(0.5, 1, 3, 5)  # three classes were asked about, whatever the others are
+    assert high - low > 0.7

@@ -63,6 +63,24 @@ def test_scale_brings_every_column_to_its_own_range(table):
 
 
 @pytest.mark.parametrize(
+    ("ranges", "advised"),
+    [
+        ([0.7, 1.2, 2, 5, 11, 30, 60, 97], False),  # percentages: some attributes are rare, none is in another unit
+        ([1, 1, 1, 800], True),  # yes and no beside kilograms
+        ([1, 1, 700, 900], True),  # however many of either
+        ([0, 0, 1, 1], False),  # yes and no alone; some say the same of every class
+        ([5, 90], False),
+    ],
+    ids=["percentages", "kilograms", "half of each", "binary", "close"],
+)
+def test_scaling_is_advised_where_units_differ_and_not_where_one_unit_has_small_ranges(table, ranges, advised):
+    names = [f"a{number}" for number in range(len(ranges))]
+    rows = [",".join(["class", *names]), ",".join(["ox", *("0" for _ in names)]), ",".join(["yak", *map(str, ranges)])]
+    _, notes = attributes_as_numbers(table("\n".join(rows) + "\n"))
+    assert any("--scale" in note for note in notes) == advised
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [
         ("class,a\nox,1\nox,2\n", "'ox' more than once"),

@@ -103,6 +103,11 @@ class Calibration:
     training_classes: int = 0  # of each fold
     familiarity: Familiarity | None = None  # None in folders of models that were saved before there was such
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of `estimate["t1"]` over the choice of classes."""
+        return accuracy_interval(self.estimate["t1"], self.n_folds, self.held_out_classes, self.training_classes)
+
     def scale_for(self, seen: np.ndarray, shifted: bool = False) -> Scale:
         """The scale for candidates of which `seen (k,)` are training classes."""
         wanted = "unseen" if not seen.any() else "seen" if seen.all() else "shifted" if shifted else "all"
@@ -138,6 +143,18 @@ class Calibration:
         known = about.get("familiarity")
         familiarity = None if known is None or rows is None else Familiarity(rows, **known)
         return cls(**{**about, "scales": scales, "reference": reference, "familiarity": familiarity})
+
+
+def accuracy_interval(accuracy: float, n_folds: int, held_out: int, training: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a mean over classes, of which so many were held out in so many folds.
+
+    Classes are what the mean is drawn from, however many rows each has; their accuracies lie in 0…1 and vary no more
+    than coins do. Other classes to learn from would change the mean as well, which no interval of these folds shows.
+    """
+    n, z = max(1, min(n_folds * held_out, held_out + training)), 1.96
+    middle = (accuracy + z**2 / (2 * n)) / (1 + z**2 / n)
+    reach = z / (1 + z**2 / n) * np.sqrt(accuracy * (1 - accuracy) / n + z**2 / (4 * n**2))
+    return float(max(0.0, middle - reach)), float(min(1.0, middle + reach))
 
 
 class Confidences:

@@ -70,8 +70,11 @@ def _tell(made: Recognizer, method: str, out: Path) -> None:
     calibration = getattr(model, "calibration_", None)
     if calibration is not None:
         t1, k, ece = calibration.estimate["t1"], calibration.held_out_classes, calibration.scales["unseen"].ece
+        low, high = calibration.interval
+        told = "" if low > 1 / k else "Too few classes to tell it from guessing: "
         say(
-            f"Expect {100 * t1:.1f} % of samples of new classes to be named right among {k} of them (chance "
-            f"{100 / k:.1f} %), measured on held-out classes; confidence was off by {100 * (ece or 0):.1f} % on "
+            f"{told}Expect {100 * t1:.1f} % of samples of new classes to be named right among {k} of them (chance "
+            f"{100 / k:.1f} %, 95 % interval {100 * low:.0f} to {100 * high:.0f} %), measured on "
+            f"held-out classes; confidence was off by {100 * (ece or 0):.1f} % on "
             "average."
         )

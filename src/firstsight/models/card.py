@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from firstsight.calibration.confidence import accuracy_interval
 from firstsight.methods import ZeroShotClassifier
 
 if TYPE_CHECKING:
@@ -95,11 +96,15 @@ def _expectations(model: ZeroShotClassifier, about: ModelFile) -> str:
     else:
         estimate, unseen = calibration.estimate, calibration.scales.get("unseen")
         k = calibration.held_out_classes
+        low, high = accuracy_interval(estimate["t1"], calibration.n_folds, k, calibration.training_classes)
         lines.append(
             f"- Measured on classes held out of training ({calibration.n_folds} times {k} classes, fitted on the "
             f"other {calibration.training_classes}): {_percent(estimate['t1'])} of their samples are named right "
-            f"among these {k} (chance: {_percent(1 / k)}), mean over classes."
+            f"among these {k} (chance: {_percent(1 / k)}; 95 % interval: {_percent(low)} to {_percent(high)}), mean "
+            "over classes."
         )
+        if low <= 1 / k:
+            lines.append("- With so few classes, that cannot be told from guessing: it says little about new classes.")
         if {"ts", "tr", "h"} <= estimate.keys():
             lines.append(
                 f"- Among seen and unseen classes together: {_percent(estimate['ts'])} right for unseen, "

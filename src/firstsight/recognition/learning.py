@@ -202,10 +202,17 @@ def expectation(calibration: Calibration | None, n_seen: int) -> str:
         )
     k, t1 = calibration.held_out_classes, calibration.estimate["t1"]
     rows = calibration.scales["unseen"].rows
+    low, high = calibration.interval
+    measured = (
+        f"{100 * t1:.0f} % right among {k} such classes (chance {100 / k:.0f} %, 95 % interval {100 * low:.0f} to "
+        f"{100 * high:.0f} %), measured on classes held out of training, {calibration.n_folds} times {k} of {n_seen}, "
+        f"{rows} pictures in all; each time the method had {calibration.training_classes} classes to learn from"
+    )
+    if low > 1 / k:
+        return f"What to expect of classes without pictures: {measured}."
     return (
-        f"What to expect of classes without pictures: {100 * t1:.0f} % right among {k} such classes (chance "
-        f"{100 / k:.0f} %), measured on classes held out of training, {calibration.n_folds} times {k} of {n_seen}, "
-        f"{rows} pictures in all; each time the method had {calibration.training_classes} classes to learn from."
+        f"What to expect of classes without pictures cannot be told from so few classes: {measured}. That is no "
+        f"different from guessing, within the interval; the model itself learned from {n_seen} classes. To measure it, hold classes out (--unseen)."
     )
 
 

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 import firstsight
+from firstsight.calibration import Calibration
 from firstsight.encoders.letters import LETTERS
 from firstsight.methods import word_of
 from firstsight.serving.attribute_groups import attributes_of
@@ -48,6 +49,12 @@ async def session(service: Held, request: Request) -> Any:
     return answer
 
 
+def _expected(calibration: Calibration) -> dict[str, float]:
+    low, high = calibration.interval
+    chance = 1 / max(1, calibration.held_out_classes)
+    return {**calibration.estimate, "t1_low": low, "t1_high": high, "t1_chance": chance}
+
+
 @router.get("/api/model", response_model=ModelFacts)
 def about_model(service: Held) -> Any:
     """What the model is, what it can do, and what a request may hold."""
@@ -66,7 +73,7 @@ def about_model(service: Held) -> Any:
         unseen=len(model.unseen_classes_),
         calibrated=calibration is not None,
         revision=served.revision,
-        expected=None if calibration is None else dict(calibration.estimate),
+        expected=None if calibration is None else _expected(calibration),
         attributes=[] if sentence else attributes_of(model),
         can=Abilities(
             draw=known is not None and known.name == LETTERS,

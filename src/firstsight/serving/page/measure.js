@@ -64,7 +64,9 @@ class Measure {
   expected() {
     const { expected } = this.app.model;
     if (!expected || typeof expected.t1 !== "number") return "";
-    return el("p", { class: "hint" }, `Measured when it was trained, on classes held out of training: expect T1 ${percent(expected.t1)}` + (typeof expected.h === "number" ? ` and H ${percent(expected.h)}` : "") + " of new classes.");
+    const range = `chance ${percent(expected.t1_chance)}, 95 % interval ${percent(expected.t1_low)} to ${percent(expected.t1_high)}`;
+    if (expected.t1_low <= expected.t1_chance) return el("p", { class: "hint" }, `When it was trained, T1 on classes held out of training was ${percent(expected.t1)} (${range}): too few classes to say what to expect of new ones.`);
+    return el("p", { class: "hint" }, `Measured when it was trained, on classes held out of training: expect T1 ${percent(expected.t1)} (${range})` + (typeof expected.h === "number" ? ` and H ${percent(expected.h)}` : "") + " of new classes.");
   }
 
   // Seen against unseen ----------------------------------------------------------------------------------------------
