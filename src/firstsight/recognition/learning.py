@@ -211,8 +211,9 @@ def expectation(calibration: Calibration | None, n_seen: int) -> str:
     if low > 1 / k:
         return f"What to expect of classes without pictures: {measured}."
     return (
-        f"What to expect of classes without pictures cannot be told from so few classes: {measured}. That is no "
-        f"different from guessing, within the interval; the model itself learned from {n_seen} classes. To measure it, hold classes out (--unseen)."
+        f"What to expect of classes without pictures cannot be told from so few classes: {measured}. The "
+        f"interval includes guessing; the model itself learned from {n_seen} classes. To measure it, hold classes out "
+        "(--unseen)."
     )
 
 
