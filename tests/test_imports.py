@@ -46,7 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tuning": JUDGED | {"records", "execution"},
     "benchmarking": JUDGED | {"records", "execution", "tuning"},
     "reporting": BASE | {"data", "evaluation", "records", "page_parts"},
-    "serving": JUDGED | {"firstsight", "models", "encoders", "recognition", "reporting", "page_parts"},
+    "serving": JUDGED | {"firstsight", "calibration", "models", "encoders", "recognition", "reporting", "page_parts"},
     "contract": BASE | {"methods", "data", "evaluation", "models"},
 }
 MAY_IMPORT["cli"] = {"firstsight", *MAY_IMPORT}

@@ -18,8 +18,8 @@ from firstsight.calibration import calibrate
 from firstsight.data.feature_files import FeatureFile, write_feature_file
 from firstsight.errors import UnreadableFile
 from firstsight.evaluation import fit_on
-from firstsight.methods import ESZSL
 from firstsight.identity import same_data
+from firstsight.methods import ESZSL
 from firstsight.models import load, save
 from firstsight.recognition import Recognizer
 
