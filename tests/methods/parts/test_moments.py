@@ -36,3 +36,20 @@ def test_moments_gathered_in_blocks_are_those_of_all_rows(n_classes):
     np.testing.assert_allclose(
         found.scatter, [((rows - rows.mean(axis=0)) ** 2).sum(axis=0) for rows in of_class], rtol=1e-9, atol=1e-9
     )
+
+
+@pytest.mark.parametrize("needs", [frozenset(), frozenset({"gram"})])
+def test_the_spread_of_gathered_rows_is_that_of_all_rows(needs):
+    X = np.random.default_rng(0).normal(size=(40, 3)) * [1, 5, 0.1] + [3, -7, 100]
+    gathered = GatheredMoments(2, needs)
+    gathered.add(X[:25], np.arange(25) % 2)
+    gathered.add(X[25:], np.arange(15) % 2)
+    mean, deviation = gathered.spread()
+    np.testing.assert_allclose(mean, X.mean(axis=0))
+    np.testing.assert_allclose(deviation, X.std(axis=0))
+
+
+def test_the_mean_eigenvalue_is_the_mean_of_the_eigenvalues():
+    M = np.array([[4.0, 1.0, 0.0], [1.0, 2.0, 0.5], [0.0, 0.5, 9.0]])
+    assert moments.mean_eigenvalue(M) == pytest.approx(np.linalg.eigvalsh(M).mean())
+    assert moments.mean_eigenvalue(np.zeros((2, 2))) == 1
