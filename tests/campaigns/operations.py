@@ -139,7 +139,7 @@ def make_operations(inputs: Path, small: ZeroShotDataset) -> dict[str, Operation
         ),
         Operation(
             "fit with checkpoints",
-            lambda p: command("fit", data, *_set(DEEP), "--confidence", "--out", p / "m"),
+            lambda p: command("fit", data, "--method", "deep-embedding", *_set(DEEP), "--confidence", "--out", p / "m"),
             lambda p: model_of(p / "m"),
         ),
         Operation(

@@ -5,11 +5,13 @@ from dataclasses import replace
 
 import pytest
 import scipy.io
+import typer.main
 
+from firstsight.cli.main import app
 from firstsight.cli.options import read_assignments
 from firstsight.data import write_npz
 from firstsight.evaluation import evaluate
-from firstsight.methods import make_estimator
+from firstsight.methods import DEFAULT_METHOD, make_estimator
 from firstsight.methods.deep_embedding import PRESETS
 
 KEYS = ["method", "dataset", "t1", "ts", "tr", "h", "seconds", "parameters", "seed", "split", "extra_supervision"]
@@ -76,6 +78,21 @@ def test_a_preset_is_recorded_with_the_values_it_stands_for(cli, npz, tmp_path, 
     assert {name: parameters[name] for name in paper} == paper
     assert parameters["round_iterations"] == PRESETS["paper"]["round_iterations"]
     assert (parameters["iterations"], parameters["rounds"], parameters["separation"]) == (1, 1, 1000)
+
+
+@pytest.mark.filterwarnings("ignore:The embedding has collapsed")  # a fit of a moment
+def test_without_a_method_the_default_is_taken_and_a_preset_asks_for_the_papers(cli, npz):
+    done = cli("evaluate", npz, "--set", "search=false")
+    assert done.out.startswith(f"small  {DEFAULT_METHOD}  seed 0  T1 ")
+    done = cli("evaluate", npz, "--preset", "fast", "--set", "iterations=1", "--set", "embedding_dim=8")
+    assert done.out.startswith("small  deep-embedding  seed 0  T1 ")
+
+
+@pytest.mark.parametrize("command", ["evaluate", "fit", "tune", "learn"])
+def test_the_help_of_a_command_names_the_default_method(command):
+    # Written out there, because importing the methods would make every --help wait for scikit-learn.
+    (option,) = (o for o in typer.main.get_command(app).commands[command].params if o.name == "method")
+    assert f"Left out: {DEFAULT_METHOD}" in option.help
 
 
 def test_without_json_only_the_line_is_printed(cli, npz, quick, tmp_path, monkeypatch):

@@ -130,6 +130,10 @@ def test_a_mistake_is_one_sentence(cli, npz, words, said):
     cli("tune", npz, *words).is_refused_with(said)
 
 
+def test_the_default_method_chooses_its_own_settings_so_there_is_nothing_to_tune(cli, npz):
+    cli("tune", npz).is_refused_with("nothing to tune", "--methods all", "--grid")
+
+
 def test_options_that_contradict_each_other_are_refused(cli, npz, tmp_path):
     cli(*_tune(npz, tmp_path, "--trials", 3)).is_refused_with("--trials belongs to --search optuna")
     cli(*_tune(npz, tmp_path, "--set", "feature_penalty=3")).is_refused_with("feature_penalty=3 and --grid")

@@ -22,7 +22,12 @@ def _words(method=""):
 
 
 def test_evaluate(cli, npz, small, tmp_path):
-    assert cli("evaluate", npz, "--seed", 3, *_words(), "--json", tmp_path / "record.json").code == 0
+    assert (
+        cli(
+            "evaluate", npz, "--method", "deep-embedding", "--seed", 3, *_words(), "--json", tmp_path / "record.json"
+        ).code
+        == 0
+    )
     command = json.loads((tmp_path / "record.json").read_text())
     result = firstsight.evaluate(DeepEmbedding(**SMALL, random_state=3), small)
     for name in ("t1", "ts", "tr", "h"):

@@ -9,7 +9,14 @@ import pytest
 
 from firstsight.encoders.embedding import embed
 from firstsight.errors import BadInput, UnknownName
-from firstsight.methods import ESZSL, DeepEmbedding, KernelPrototypes, TransductiveKernelPrototypes
+from firstsight.methods import (
+    DEFAULT_METHOD,
+    DEFAULT_TRANSDUCTIVE_METHOD,
+    ESZSL,
+    DeepEmbedding,
+    KernelPrototypes,
+    TransductiveKernelPrototypes,
+)
 from firstsight.models import PictureCounts
 from firstsight.recognition import Recognizer, learn, learning
 
@@ -70,10 +77,13 @@ def test_without_a_method_a_pool_decides_and_a_preset_asks_for_the_deep_embeddin
     ("chosen", "rivals"),
     [
         (
-            learning.METHOD,
+            (DEFAULT_METHOD, {}),
             {"kernel-prototypes search=false", "gfzsl feature_scaling=unit", "eszsl", "deep-embedding preset=fast"},
         ),
-        (learning.METHOD_FOR_POOL, {"transductive-kernel-prototypes", "transductive-deep-embedding preset=fast"}),
+        (
+            (DEFAULT_TRANSDUCTIVE_METHOD, learning.POOL_PARAMETERS),
+            {"transductive-kernel-prototypes", "transductive-deep-embedding preset=fast"},
+        ),
     ],
     ids=["no pool", "pool"],
 )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def evaluate(
     data: Data,
-    method: Method = "deep-embedding",
+    method: Method = None,
     set: Set = None,
     preset: Preset = None,
     features: Features = None,
@@ -40,10 +40,12 @@ def evaluate(
     from firstsight.data.rules.features import odd_values
     from firstsight.data.unchecked import UncheckedDataset
     from firstsight.evaluation import evaluate as run
-    from firstsight.methods import make_estimator
+    from firstsight.methods import default_method, make_estimator
     from firstsight.terminal import say
 
-    estimator = make_estimator(method, read_assignments(set, preset), random_state=seed, verbose=True)
+    parameters = read_assignments(set, preset)
+    method = method or default_method(parameters)
+    estimator = make_estimator(method, parameters, random_state=seed, verbose=True)
     dataset = load_dataset(data, features)
     for finding in odd_values(UncheckedDataset.of(dataset)):
         if finding.severity == "warning":  # test samples that are copies of training samples

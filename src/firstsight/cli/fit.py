@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def fit(
     data: Data,
     out: Annotated[Path, typer.Option(help="The folder to write the model to.")],
-    method: Method = "deep-embedding",
+    method: Method = None,
     set: Set = None,
     preset: Preset = None,
     features: Features = None,
@@ -42,15 +42,18 @@ def fit(
     A fit of the paper's methods that is killed goes on where it was when the same command runs again, and ends
     with the same model; until then its state is in MODEL.checkpoint.
     """
+    from firstsight.methods import default_method
     from firstsight.recognition import fit
 
     if setting == Setting.both:
         raise BadInput("A model is fitted for one setting; give --setting zsl or --setting gzsl.")
+    parameters = read_assignments(set, preset)
+    method = method or default_method(parameters)
     made = fit(
         method,
         data,
         out=out,
-        parameters=read_assignments(set, preset),
+        parameters=parameters,
         setting=setting.value,
         confidence=confidence or calibrate,
         features=features,

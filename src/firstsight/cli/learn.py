@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 ChosenMethod = Annotated[
     str | None,
-    typer.Option(help="A method's name; `firstsight methods` lists them. Left out: the kernel prototypes."),
+    typer.Option(
+        help="A method's name; `firstsight methods` lists them. Left out: kernel-prototypes, with --unlabeled "
+        "transductive-kernel-prototypes, with --preset the paper's method."
+    ),
 ]
 Unlabeled = Annotated[
     Path | None, typer.Option(help="Pictures without labels, of seen and unseen classes, to learn from as well.")

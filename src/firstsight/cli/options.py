@@ -20,7 +20,13 @@ Data = Annotated[
         "samples.csv and classes.csv.",
     ),
 ]
-Method = Annotated[str, typer.Option(help="A method's name; `firstsight methods` lists them.")]
+Method = Annotated[
+    str | None,
+    typer.Option(
+        help="A method's name; `firstsight methods` lists them. Left out: kernel-prototypes, or with --preset the "
+        "paper's deep-embedding."
+    ),
+]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the method; may be given several times."),

@@ -78,7 +78,7 @@ OutOption = Annotated[Path | None, typer.Option(help="Save the model, trained on
 
 def tune(
     data: Data,
-    method: Method = "deep-embedding",
+    method: Method = None,
     methods: MethodsOption = None,
     objective: ObjectiveOption = Setting.both,
     search: SearchOption = Search.grid,
@@ -102,6 +102,7 @@ def tune(
     FILE.trials, and the same command goes on from there when it was killed.
     """
     from firstsight.data import load_dataset
+    from firstsight.methods import DEFAULT_METHOD, default_method
     from firstsight.tuning import tune as run
     from firstsight.tuning.choices import refuse_to_lose
     from firstsight.tuning.trials import forget_trials
@@ -112,7 +113,14 @@ def tune(
         alone = {"--grid": grid, "--set": set, "--preset": preset, "--trials": trials, "--out": out}
         _tune_all(data, features, methods, objective, folds, where, seed, _folder_for_several(alone, json))
         return
-    entry = _entry(method, read_assignments(set, preset))
+    fixed = read_assignments(set, preset)
+    method = method or default_method(fixed)
+    if method == DEFAULT_METHOD and not grid:
+        raise BadInput(
+            f"{DEFAULT_METHOD}, the default method, chooses its own settings in every fit: there is nothing to tune; "
+            "give --method NAME, --methods all, or values to try with --grid."
+        )
+    entry = _entry(method, fixed)
     values = read_grid(grid, entry.given)
     dataset = load_dataset(data, features)
     trials_folder = None if json is None else json.with_name(json.name + ".trials")

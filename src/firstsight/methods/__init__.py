@@ -21,6 +21,17 @@ from firstsight.methods.parts.transductive_classifier import TransductiveClassif
 
 Method = str | type[ZeroShotClassifier] | ZeroShotClassifier
 
+# What every command and `learn` take if no method is asked for; the second where there are unlabelled samples. Chosen
+# on small tasks from the training classes of five data sets: benchmarks/few_pictures.py, results/few_pictures.csv.
+DEFAULT_METHOD, DEFAULT_TRANSDUCTIVE_METHOD = "kernel-prototypes", "transductive-kernel-prototypes"
+
+
+def default_method(parameters: Mapping[str, Any], transductive: bool = False) -> str:
+    """Name the default method; a preset asks for the deep embedding, which alone has any."""
+    if "preset" in parameters:
+        return "transductive-deep-embedding" if transductive else "deep-embedding"
+    return DEFAULT_TRANSDUCTIVE_METHOD if transductive else DEFAULT_METHOD
+
 
 @cache
 def own_methods() -> dict[str, type[ZeroShotClassifier]]:
@@ -188,10 +199,13 @@ else:
 
 
 __all__ = [
+    "DEFAULT_METHOD",
+    "DEFAULT_TRANSDUCTIVE_METHOD",
     "Method",
     "TransductiveClassifier",
     "ZeroShotClassifier",
     "all_methods",
+    "default_method",
     "find_method",
     "judge",
     "make_estimator",

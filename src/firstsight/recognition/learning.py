@@ -21,7 +21,14 @@ from firstsight.encoders.embedding import embed
 from firstsight.encoders.folders import PictureFolder, survey_pictures
 from firstsight.errors import BadInput, UnknownName
 from firstsight.files import text_of_name
-from firstsight.methods import Method, ZeroShotClassifier, find_method, make_estimator
+from firstsight.methods import (
+    DEFAULT_TRANSDUCTIVE_METHOD,
+    Method,
+    ZeroShotClassifier,
+    default_method,
+    find_method,
+    make_estimator,
+)
 from firstsight.models import PictureCounts, Provenance, check_changes, check_place
 from firstsight.recognition.fitting import checkpointed, finished, forget_place, keep_feature_names, seed_for
 from firstsight.recognition.inputs import is_feature_file
@@ -31,11 +38,9 @@ from firstsight.terminal import in_one_line, logger
 
 Table = pd.DataFrame | str | Path
 
-# What is taken if no method is asked for: without pictures that lack a label, and with them. Decided on small tasks
-# drawn from the training classes of five data sets: benchmarks/few_pictures.py, results/few_pictures.csv. With a pool,
-# the search is left out: with few rows of a class it refuses pools that would have helped.
-METHOD: tuple[str, dict[str, Any]] = ("kernel-prototypes", {})
-METHOD_FOR_POOL: tuple[str, dict[str, Any]] = ("transductive-kernel-prototypes", {"search": False})
+# With unlabelled samples the default method leaves its search out: with few samples of a class it refuses pools that
+# would have helped (results/few_pictures.csv).
+POOL_PARAMETERS: dict[str, Any] = {"search": False}
 FEW_ROWS = 1000  # up to here, held-out classes are asked about ten times, not three
 
 
@@ -286,18 +291,17 @@ def _choose(
     checkpoint: str | None,
     verbose: bool,
 ) -> ZeroShotClassifier:
-    """The method asked for, or what serves best; a preset asks for the deep embedding, which alone has any."""
+    """The method asked for, or the default."""
     pool, parameters = len(training.pool), dict(parameters or {})
     if method is not None:
         chosen = find_method(method) if isinstance(method, str) else method
         if pool and not chosen.transductive:
             name = method if isinstance(method, str) else getattr(chosen, "__name__", type(chosen).__name__)
             raise BadInput(f"{name} cannot learn from pictures without labels; leave --unlabeled out, or --method.")
-    elif "preset" in parameters:
-        method = "transductive-deep-embedding" if pool else "deep-embedding"
     else:
-        method, usual = METHOD_FOR_POOL if pool else METHOD
-        parameters = {**usual, **parameters}
+        method = default_method(parameters, transductive=bool(pool))
+        if method == DEFAULT_TRANSDUCTIVE_METHOD:
+            parameters = {**POOL_PARAMETERS, **parameters}
     setting = None if isinstance(method, ZeroShotClassifier) else "gzsl"
     given = {"random_state": random_state, "setting": setting, "checkpoint": checkpoint, "verbose": verbose or None}
     return make_estimator(method, parameters, **given)
