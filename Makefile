@@ -14,7 +14,7 @@ install = $(if $(UV),$(UV) pip install --quiet --python $(1)/bin/python $(2) ||)
 # A browser for the tests of pages, where there is none and we may install one. Without it they skip and say so.
 BROWSER := .venv/.browser
 
-.PHONY: demo test check slow campaign portable lowest docs coverage release format clean
+.PHONY: demo test check slow campaign portable lowest readme docs coverage release format clean
 
 # The core and torch, which the paper's methods are trained with, are enough for it.
 demo: $(CORE)
@@ -35,6 +35,14 @@ slow: $(ALL) $(BROWSER)
 # Hostile files, crashes, full disks, extreme numbers and crowds: half an hour of one core; counts at the end.
 campaign: $(ALL)
 	$(BIN)/python -m pytest -m campaign -s tests/campaigns
+
+# What README shows: the demo's figures, the tables, what its Python prints, the images. Run it on an idle machine: the demo
+# tells seconds. Needs chromium.
+readme: $(ALL) $(BROWSER)
+	$(BIN)/firstsight demo --out .venv/demo
+	cp .venv/demo/results.json results/demo.json
+	$(BIN)/python tools/readme.py
+	$(BIN)/python tools/images.py
 
 # The site, in `site/`: without network, a warning is an error, and every link within it must lead somewhere.
 docs: $(SITE)

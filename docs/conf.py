@@ -10,6 +10,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # the gallery's figures must not 
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent / "tools"))
 
+import images  # noqa: E402
 import site_pages  # noqa: E402
 import site_pictures  # noqa: E402
 
@@ -20,7 +21,14 @@ author = "The firstsight developers"
 copyright = f"2026, {author}"
 version = release = firstsight.__version__
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.viewcode", "numpydoc", "myst_parser", "sphinx_gallery.gen_gallery"]
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.viewcode",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
 exclude_patterns = ["generated", "gallery/*.ipynb", "gallery/*.py", "**/README.txt"]
 default_role = "code"  # as Markdown has it: `X` is code
 nitpicky = True
@@ -43,11 +51,15 @@ numpydoc_show_class_members = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "firstsight"
-html_static_path = ["_static"]
-html_css_files = ["site.css"]
+# Logo, colours and fonts are the web app's own files.
+STYLE = DOCS / "generated" / "style"
+html_favicon = "../src/firstsight/serving/page/icon.svg"
+html_static_path = ["_static", "generated/style", "../src/firstsight/page_parts/fonts"]
+html_css_files = ["colours.css", "site.css"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
+    "logo": {"text": "firstsight", "image_light": html_favicon, "image_dark": html_favicon},
     "navbar_align": "left",
     "header_links_before_dropdown": 5,
     "show_prev_next": True,
@@ -90,6 +102,16 @@ def _public_name(app, env, node, contnode):
     return domain.resolve_xref(env, node["refdoc"], app.builder, node["reftype"], name, node, contnode)
 
 
+def _write_colours() -> None:
+    """The web app's colours as a style sheet for the theme's two modes."""
+    STYLE.mkdir(parents=True, exist_ok=True)
+    rules = []
+    for scheme in images.SCHEMES:
+        named = "".join(f" --{name}: {value};" for name, value in images.colours(DOCS.parent, scheme).items())
+        rules.append(f'html[data-theme="{scheme}"] {{{named} }}\n')
+    (STYLE / "colours.css").write_text("".join(rules), encoding="utf-8")
+
+
 def _skip(app, kind, name, value, skip, options):
     """The methods that scikit-learn makes for metadata routing are explained in its own documents."""
     return True if name.startswith("set_") and name.endswith("_request") else None
@@ -99,5 +121,6 @@ def setup(app):
     """Sphinx calls this first."""
     site_pages.write_pages(DOCS)
     site_pictures.write_pictures(DOCS / "generated")
+    _write_colours()
     app.connect("missing-reference", _public_name)
     app.connect("autodoc-skip-member", _skip)

@@ -39,10 +39,26 @@ def test_an_expected_failure_that_succeeds_is_a_failure():
     assert PROJECT["tool"]["pytest"]["ini_options"]["xfail_strict"] is True
 
 
+def test_the_changelog_is_short_and_in_the_form_of_keep_a_changelog():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    versions = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+    assert versions
+    for version in versions:
+        assert re.match(r"\[(Unreleased|\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d)", version)
+        assert len(version.splitlines()) <= 60
+        kinds = re.findall(r"^### (.*)$", version, flags=re.MULTILINE)
+        assert set(kinds) <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
 def test_every_page_of_the_site_is_in_a_table_of_contents():
-    pages = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
+    pages = {
+        path.relative_to(ROOT / "docs").with_suffix("").as_posix(): path.read_text(encoding="utf-8")
+        for folder in ("docs", "docs/research")
+        for path in (ROOT / folder).glob("*.md")
+    }
     contents = [block for text in pages.values() for block in re.findall(r"```\{toctree\}\n(.*?)```", text, re.DOTALL)]
     patterns = [line for block in contents for line in block.splitlines()]
+    patterns += [f"research/{line}" for line in patterns]
     missing = {page for page in pages if not any(fnmatch(page, pattern) for pattern in patterns)} - {"index"}
     assert not missing, "put them into docs/guide.md or docs/behind.md"
 

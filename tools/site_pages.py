@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import readme
+
 import firstsight
 from firstsight.evaluation import TITLES
 from firstsight.files import write_atomically
@@ -18,6 +20,7 @@ from firstsight.methods import ZeroShotClassifier, all_methods
 from firstsight.reporting.published_figures import dataset_order, published_figures
 from firstsight.reporting.recorded_results import CALIBRATED_H, SETTINGS, Results, read_results
 from firstsight.reporting.tables.accuracy_tables import chosen_note, figure_cell
+from firstsight.reporting.tables.table_formats import markdown_table
 
 PROJECT = Path(__file__).resolve().parents[1]
 # Rooms in the order in which somebody meets them; one that is not named here comes after them.
@@ -276,7 +279,8 @@ def pages(results: Results) -> dict[str, str]:
     made = {"api/index.rst": api_index(homes), "methods/index.rst": methods_index(results)}
     made |= {f"api/{room}.rst": api_page(room, names) for room, names in homes.items()}
     made |= {f"methods/{word}.rst": method_page(word, method, results) for word, method in all_methods().items()}
-    return made | {"generated/choosing.txt": choosing(results)}
+    table = markdown_table(readme.results_table(results))
+    return made | {"generated/choosing.txt": choosing(results), "generated/results.txt": table}
 
 
 def write_pages(docs: Path) -> None:

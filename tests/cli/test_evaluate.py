@@ -114,8 +114,8 @@ def test_extra_supervision_is_said_and_recorded(cli, npz, quick, tmp_path, recor
     ("words", "said"),
     [
         (["--method", "deep-embeding"], "did you mean 'deep-embedding'?"),
-        (["--set", "sepparation=3"], "did you mean 'separation'?"),
-        (["--set", "iterations=-1"], "iterations"),
+        (["--set", "shrinkige=1"], "did you mean 'shrinkage'?"),
+        (["--set", "shrinkage=-1"], "shrinkage"),
         (["--preset", "papers"], "preset"),
         (["--features", "res101"], "leave it out"),
     ],

@@ -65,7 +65,7 @@ def demo(
         }
         for name, result in results.items()
     ]
-    console.print(table_of(records))
+    console.print(_table(records))
     console.print(
         "T1: unseen letters when only these are candidates. ts, tr: unseen and seen letters when all "
         f"{len(data.class_names)} are.\nH: their harmonic mean. All are mean per-class accuracies in percent; guessing "
@@ -111,8 +111,7 @@ def _spent(record: dict[str, Any]) -> str:
     return f"{record['seconds']:.0f} s"
 
 
-def table_of(records: list[dict[str, Any]]) -> Table:
-    """The figures as the command prints them."""
+def _table(records: list[dict[str, Any]]) -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
