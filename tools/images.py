@@ -36,7 +36,12 @@ LARGEST = 400_000  # bytes, all images together
 SCHEMES = ("light", "dark")
 SURE = 60  # percent that an answer worth showing has at least
 _PACKAGE = Path("src") / "firstsight"
-_LOOK = (_PACKAGE / "page_parts", _PACKAGE / "serving" / "page")  # what the screenshot shows
+# The files of what the screenshot shows: the page's first tab and the card of an answer.
+_PARTS, _PAGE = _PACKAGE / "page_parts", _PACKAGE / "serving" / "page"
+_LOOK = (
+    *(_PARTS / name for name in ("tokens.css", "answer_cards.css", "answer_cards.js")),
+    *(_PAGE / name for name in ("index.html", "app.css", "recognise.js", "drawing.js")),
+)
 
 
 def colours(project: Path, scheme: str) -> dict[str, str]:
@@ -94,10 +99,8 @@ def comparison(points: list[dict[str, Any]], colour: dict[str, str]) -> str:
 def look_of_the_web_app(project: Path) -> str:
     """A digest of the files that the screenshot shows; the same on every machine."""
     digest = hashlib.sha256()
-    for folder in _LOOK:
-        for path in sorted((project / folder).rglob("*")):
-            if path.suffix in (".css", ".html", ".js"):
-                digest.update(path.name.encode() + b"\0" + path.read_bytes().replace(b"\r\n", b"\n"))
+    for path in _LOOK:
+        digest.update((project / path).read_bytes().replace(b"\r\n", b"\n") + b"\0")
     return digest.hexdigest()[:16]
 
 

@@ -70,10 +70,11 @@ def test_the_dark_colours_differ_and_a_change_of_the_web_app_changes_its_digest(
     light, dark = (colours(PROJECT, scheme) for scheme in ("light", "dark"))
     assert set(light) == set(dark)
     assert light["page"] != dark["page"]
-    for folder in _TOOL["_LOOK"]:
-        (tmp_path / folder).mkdir(parents=True)
+    for path in _TOOL["_LOOK"]:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
     before = look(tmp_path)
-    sheet = tmp_path / _TOOL["_LOOK"][0] / "a.css"
+    sheet = tmp_path / _TOOL["_LOOK"][0]
     sheet.write_bytes(b"p { }\r\n")
     changed = look(tmp_path)
     assert changed != before
