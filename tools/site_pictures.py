@@ -100,9 +100,9 @@ def two_figures(data) -> Figure:
         values = [100 * getattr(result, title.lower()) for result in results.values()]
         bars = axis.bar(np.arange(len(results)) + 0.4 * offset - 0.2, values, 0.38, label=title, color=colour)
         axis.bar_label(bars, fmt="%.0f")
-    axis.set(xticks=range(len(results)), xticklabels=list(results), ylabel="named right, %", ylim=(0, 100))
+    axis.set(xticks=range(len(results)), xticklabels=list(results), ylabel="named right, %", ylim=(0, 112))
     axis.spines[["top", "right"]].set_visible(False)
-    axis.legend()
+    axis.legend(loc="upper left", ncols=2, frameon=False)
     return figure
 
 
