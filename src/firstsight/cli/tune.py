@@ -102,7 +102,6 @@ def tune(
     FILE.trials, and the same command goes on from there when it was killed.
     """
     from firstsight.data import load_dataset
-    from firstsight.methods import DEFAULT_METHOD, default_method
     from firstsight.tuning import tune as run
     from firstsight.tuning.choices import refuse_to_lose
     from firstsight.tuning.trials import forget_trials
@@ -114,13 +113,7 @@ def tune(
         _tune_all(data, features, methods, objective, folds, where, seed, _folder_for_several(alone, json))
         return
     fixed = read_assignments(set, preset)
-    method = method or default_method(fixed)
-    if method == DEFAULT_METHOD and not grid:
-        raise BadInput(
-            f"{DEFAULT_METHOD}, the default method, chooses its own settings in every fit: there is nothing to tune; "
-            "give --method NAME, --methods all, or values to try with --grid."
-        )
-    entry = _entry(method, fixed)
+    entry = _entry(method or _tunable_default(fixed, grid), fixed)
     values = read_grid(grid, entry.given)
     dataset = load_dataset(data, features)
     trials_folder = None if json is None else json.with_name(json.name + ".trials")
@@ -144,6 +137,19 @@ def _tell(records: list[Record]) -> None:
     from firstsight.tuning.search import fit_in_a_line
 
     _console().print(fit_in_a_line(records))
+
+
+def _tunable_default(fixed: dict[str, Any], grid: list[str] | None) -> str:
+    """The default method, if there is anything to tune."""
+    from firstsight.methods import DEFAULT_METHOD, default_method
+
+    method = default_method(fixed)
+    if method == DEFAULT_METHOD and not grid:
+        raise BadInput(
+            f"{DEFAULT_METHOD}, the default method, chooses its own settings in every fit: there is nothing to tune; "
+            "give --method NAME, --methods all, or values to try with --grid."
+        )
+    return method
 
 
 def _entry(method: str, fixed: dict[str, Any]) -> Entry:
