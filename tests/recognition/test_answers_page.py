@@ -77,7 +77,7 @@ def test_the_page_has_every_answer_with_picture_ranking_reasons_and_truth(page, 
     assert page.texts["h1"] == ["Letters & more"]
     (said,) = (text for text in page.texts["p"] if "among 24 classes" in text)
     assert "7 pictures" in said
-    assert "14 seen in training, 10 known by description only" in said
+    assert "14 with labelled samples, 10 with a description only" in said
     assert "1 picture could not be read" in said
 
 

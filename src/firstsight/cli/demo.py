@@ -48,8 +48,8 @@ def demo(
     console = screen(soft_wrap=False)
     data = load_dataset("glyphs")
     console.print(
-        f"glyphs: {len(data.features):,} images of {len(data.class_names)} accented letters. Training sees "
-        f"{len(data.seen_classes)} of them;\nthe other {len(data.unseen_classes)} are known by description only: "
+        f"glyphs: {len(data.features):,} images of {len(data.class_names)} accented letters. Training has labels "
+        f"for {len(data.seen_classes)} of them;\nthe other {len(data.unseen_classes)} have a description only: "
         "which base letter, which mark."
     )
     results = {}
@@ -144,7 +144,7 @@ def _draw(data: ZeroShotDataset, models: dict[str, Any], out: Path, random: np.r
     panels = {"features": (X[rows], None)}
     for name, model in models.items():
         panels[name] = (model.embed(X[rows]), model.embed_classes(list(shown)))
-    title = f"{len(shown)} letters never shown in training: images (dots) and descriptions (squares)"
+    title = f"{len(shown)} letters without a label in training: images (dots) and descriptions (squares)"
     save_figure(embedding_map(panels, labels, list(shown), title), out / "embedding_map.png")
 
     rows = np.sort(random.choice(len(X), size=36, replace=False))
@@ -152,6 +152,6 @@ def _draw(data: ZeroShotDataset, models: dict[str, Any], out: Path, random: np.r
     assert data.images is not None  # glyphs have images
     images = data.images[data.test_unseen[rows]]
     lines = ", ".join(f"{number}: {name}" for number, name in enumerate(guesses, start=1))
-    title = f"Letters never shown in training, named among all {len(data.class_names)} ({lines})"
+    title = f"Letters without a label in training, named among all {len(data.class_names)} ({lines})"
     answers = {str(number): names for number, names in enumerate(guesses.values(), start=1)}
     save_figure(sample_predictions(images, y[rows].tolist(), answers, title), out / "predictions.png")

@@ -49,8 +49,8 @@ def _summary(answers: Answers) -> str:
     n_seen = int(answers.seen.sum())
     said = [
         f"{counted(len(answers), 'row' if answers.key == 'row' else 'picture')}, among "
-        f"{counted(len(answers.candidates), 'class')}: {n_seen} seen in training, {len(answers.seen) - n_seen} known "
-        "by description only."
+        f"{counted(len(answers.candidates), 'class')}: {n_seen} with labelled samples, {len(answers.seen) - n_seen} "
+        "with a description only."
     ]
     if answers.rejected is not None and (n := int(answers.rejected.sum())):
         said.append(f"{n} {'is' if n == 1 else 'are'} none of these.")

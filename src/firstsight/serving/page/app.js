@@ -54,7 +54,7 @@ class App {
     this.revision = this.model.revision;
     const { name, demo, method, classes, seen, unseen } = this.model;
     document.getElementById("about").replaceChildren(
-      el("strong", {}, demo ? "Letters with accents" : name), ` knows ${classes} classes: ${seen} seen in training, ${unseen} by description only `, el("span", { class: "method" }, method));
+      el("strong", {}, demo ? "Letters with accents" : name), ` knows ${classes} classes: ${seen} with labelled pictures, ${unseen} with a description only `, el("span", { class: "method" }, method));
   }
 
   async openTab(name) {
