@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # What their Python needs beside the core; `make lowest` has no extras. Without torch, conftest.py skips what needs it.
 NEEDED = {
     "commands": "onnx",
-    "pictures": "transformers",
+    "pictures": "torch transformers",
     "scale": "distributed",
     "service": "fastapi",
     "serving": "onnxruntime",
@@ -113,7 +113,8 @@ def letters(request) -> ZeroShotDataset:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_the_python_of_a_document_runs_from_top_to_bottom(document, letters, in_process, tmp_path, monkeypatch):
-    pytest.importorskip(NEEDED.get(document.stem, "firstsight"))
+    for package in NEEDED.get(document.stem, "").split():
+        pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)  # it may write files, but not here
     monkeypatch.setenv("FIRSTSIGHT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("firstsight.data.glyphs.load_glyphs", lambda: letters)

@@ -123,6 +123,7 @@ def test_killed_twice_it_ends_with_the_records_of_an_undisturbed_run(processes, 
 
 
 def test_ctrl_c_ends_the_workers_and_is_one_sentence(processes, npz, tmp_path):
+    pytest.importorskip("torch")
     out = tmp_path / "out"
     running = processes.start(*_command(npz, out, methods="deep-embedding", long=5000), **OFTEN)
     _wait_for(lambda: _checkpoints(out), running)  # in the middle of a fit
@@ -160,6 +161,7 @@ def test_a_failed_cell_is_recorded_the_rest_goes_on_and_the_next_start_tries_aga
 
 
 def test_a_worker_that_dies_is_a_failed_cell_and_another_takes_over(processes, npz, tmp_path):
+    pytest.importorskip("torch")
     out = tmp_path / "out"
     running = processes.start(*_command(npz, out, methods="deep-embedding,eszsl", long=5000), **OFTEN)
     _wait_for(lambda: _checkpoints(out), running)
@@ -220,7 +222,7 @@ def test_records_of_another_version_are_refused(cli, npz, some):
         (["--methods", "dem", "--set", "dem.random_state=3"], "--seed"),
         (["--methods", "eszsl", "--study", "separation"], "leave eszsl out of --methods"),
         (["--study", "separation", "--values", "1,many"], "--values must be numbers"),
-        (["--values", "1,2"], "--values belongs to --study separation"),
+        (["--methods", "eszsl", "--values", "1,2"], "--values belongs to --study separation"),
         (["--methods", "eszsl", "--tuned", "nowhere.json"], "There is no nowhere.json"),
     ],
 )

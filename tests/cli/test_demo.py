@@ -24,6 +24,7 @@ def tiny(monkeypatch, small):
 
 
 def test_the_demo_writes_a_table_and_two_images(tiny, cli, tmp_path, monkeypatch):
+    pytest.importorskip("torch")  # without it, the demo leaves the methods of the paper out
     titles, draw = [], figures.sample_predictions
     monkeypatch.setattr(figures, "sample_predictions", lambda *a: titles.append(a[3]) or draw(*a))
     done = cli("demo", "--out", tmp_path / "out", "--seed", 1)

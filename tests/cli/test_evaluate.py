@@ -26,6 +26,7 @@ def record(tmp_path):
 def test_the_record_has_the_documented_keys_and_the_figures_of_the_library(
     cli, npz, small, quick, tmp_path, record, method
 ):
+    pytest.importorskip("torch")
     rounds = ["--set", "rounds=2", "--set", "round_iterations=2"] if method.startswith("trans") else []
     words = ["--method", method, *quick, *rounds]
     done = cli("evaluate", npz, *words, "--seed", 3, "--json", tmp_path / "record.json")
@@ -66,6 +67,7 @@ def test_one_setting_leaves_the_others_figures_null(cli, npz, quick, tmp_path, r
 
 
 def test_a_preset_is_recorded_with_the_values_it_stands_for(cli, npz, tmp_path, record):
+    pytest.importorskip("torch")
     # Overridden, so that it takes a moment: what is given beats the preset, and both are told.
     words = ["--preset", "paper", "--set", "iterations=1", "--set", "rounds=1", "--set", "separation=1000"]
     method = "transductive-deep-embedding"

@@ -13,6 +13,8 @@ from firstsight.errors import CannotWrite
 from firstsight.methods.parts.two_branch import TwoBranch
 from firstsight.models import load
 
+pytest.importorskip("torch")
+
 LONG = {
     "deep-embedding": ["iterations=80", "schedule=cosine", "stop_below=0"],
     "transductive-deep-embedding": ["iterations=20", "rounds=4", "round_iterations=20"],

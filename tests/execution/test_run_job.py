@@ -152,6 +152,7 @@ def test_bad_parameters_fail_with_the_sentence_of_the_method(small):
 
 
 def test_a_collapse_is_recorded_and_raises_nothing(small, quick):
+    pytest.importorskip("torch")
     job = Job("small", "deep-embedding", ("zsl",), 0, quick["deep-embedding"], {"separation": 0.0}, "separation")
     (record,) = run_job(job, small, "f")
     assert (record.status, record.collapsed, record.variant) == ("done", True, {"separation": 0.0})
@@ -160,6 +161,7 @@ def test_a_collapse_is_recorded_and_raises_nothing(small, quick):
 
 
 def test_a_checkpoint_of_another_fit_is_replaced(small, quick, tmp_path):
+    pytest.importorskip("torch")
     place = tmp_path / "state"
     job = Job("small", "deep-embedding", ("zsl",), 0, quick["deep-embedding"])
     (whole,) = run_job(job, small, "f", place)

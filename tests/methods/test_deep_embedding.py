@@ -5,13 +5,16 @@ import json
 import numpy as np
 import pytest
 from safetensors import safe_open
-from safetensors.torch import save_file
 
 from firstsight.errors import BadInput, FirstsightWarning, StaleCheckpoint
 from firstsight.evaluation import mean_class_accuracy
 from firstsight.methods import DeepEmbedding
 from firstsight.methods.deep_embedding import PRESETS
 from firstsight.methods.parts.checkpoint import CheckpointHeader
+
+pytest.importorskip("torch")
+
+from safetensors.torch import save_file
 
 QUICK = {"embedding_dim": 32, "learning_rate": 1e-2, "iterations": 10, "semantic_steps": 20, "random_state": 0}
 

@@ -143,6 +143,7 @@ def export_to_onnx(kept):
     export_onnx(model, kept["folder"] / "model.onnx")
     session = onnxruntime.InferenceSession(kept["folder"] / "model.onnx", providers=["CPUExecutionProvider"])
     inputs = {"features": kept["X"], "descriptions": model.descriptions_.astype(np.float32)}
+    inputs["seen_code"] = model.seen_code_
     scores = session.run(["scores"], inputs)[0]
     np.testing.assert_allclose(scores, model.decision_function(kept["X"]), rtol=1e-3, atol=1e-3)
 
