@@ -115,9 +115,8 @@ class BoundedConnection(HttpToolsProtocol):
         unsent = self.transport.get_write_buffer_size()
         if unsent != self._unsent[0]:
             self._unsent = unsent, now
-        if (
-            unsent and now - self._unsent[1] > timeout
-        ):  # the client takes nothing; a closing transport waits for it, too
+        # The client takes nothing of the answer; a closing transport would wait for it, too.
+        if unsent and now - self._unsent[1] > timeout:
             self._count("timeout")
             self.transport.abort()
             return
