@@ -34,9 +34,10 @@ def rows(small, tmp_path):
 
 def _answers(out: str) -> list[str]:
     header, *lines = csv.reader(io.StringIO(out))
-    assert header == ["row", "class"]
-    assert [int(number) for number, _ in lines] == list(range(len(lines)))
-    return [name for _, name in lines]
+    assert header[:2] == ["row", "class"]
+    assert header[2:] in ([], ["in_training"])  # of a model that knows its training samples
+    assert [int(line[0]) for line in lines] == list(range(len(lines)))
+    return [line[1] for line in lines]
 
 
 def _content(folder):
@@ -80,6 +81,8 @@ def test_every_method_can_be_fitted_and_asked(cli, npz, small, rows, tmp_path):
         assert cli("fit", npz, "--method", name, *words, "--out", tmp_path / name).code == 0, name
         done = cli("predict", tmp_path / name, rows, "--classes", "unseen")
         found = np.array(_answers(done.out))
+        known = {line["in_training"] for line in csv.DictReader(io.StringIO(done.out))}
+        assert known == {"unlabelled" if method.transductive else "no"}, name
         assert set(found) <= set(small.unseen_classes), name
         assert len(set(found)) > 1, name
 

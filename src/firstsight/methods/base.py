@@ -361,7 +361,7 @@ class ZeroShotClassifier(ScikitLearnClassifier):
             return
         chosen = np.unique(np.linspace(0, len(X) - 1, 256).astype(int))
         largest = max(X.max(), -X.min())
-        if largest >= TINY or len(np.unique(y[chosen])) < 2:
+        if not 0 < largest < TINY or len(np.unique(y[chosen])) < 2:
             return
         with np.errstate(all="ignore"):
             scores = self._scores(X[chosen], self._embed_classes(S), np.arange(len(S)))
