@@ -48,9 +48,9 @@ def demo(
     console = screen(soft_wrap=False)
     data = load_dataset("glyphs")
     console.print(
-        f"glyphs: {len(data.features):,} images of {len(data.class_names)} accented letters. Training has labels "
-        f"for {len(data.seen_classes)} of them;\nthe other {len(data.unseen_classes)} have a description only: "
-        "which base letter, which mark."
+        f"glyphs: {len(data.features):,} images of {len(data.class_names)} accented letters.\n"
+        f"Training has labels for {len(data.seen_classes)} of them; the other {len(data.unseen_classes)} have a "
+        "description only:\nwhich base letter, which mark."
     )
     results = {}
     for name, parameters in demo_methods().items():
