@@ -17,13 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from firstsight import load_dataset
-from firstsight.calibration import Calibration, calibrate
 from firstsight.cli.options import read_assignments
 from firstsight.evaluation import fit_on
-from firstsight.evaluation.reliability import Reliability, reliability
+from firstsight.evaluation.calibration import Calibration, Reliability, calibrate, reliability
 from firstsight.methods import make_estimator
-from firstsight.reporting.figures.figure_style import save_figure
-from firstsight.reporting.figures.reliability_plot import reliability_plot
+from firstsight.reporting.charts import reliability_plot
+from firstsight.reporting.figure_style import save_figure
 
 
 def judge(model, calibration: Calibration, dataset, parts: list[str], classes: list[str]) -> tuple[Reliability, float]:

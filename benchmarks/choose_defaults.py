@@ -20,8 +20,7 @@ import numpy as np
 from firstsight import load_dataset
 from firstsight.cli.options import read_assignments
 from firstsight.evaluation import fit_on
-from firstsight.evaluation.metrics import figures
-from firstsight.evaluation.trade_off import trade_off
+from firstsight.evaluation.scores import figures, trade_off
 from firstsight.methods import make_estimator
 
 CANDIDATES = {

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from training_speed import SHAPES, make
 
-from firstsight.data_parallel import data_parallel
+from firstsight.devices import data_parallel
 from firstsight.methods import DeepEmbedding
 
 

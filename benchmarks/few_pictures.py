@@ -24,7 +24,7 @@ import pandas as pd
 from firstsight.cli.options import read_assignments
 from firstsight.data import ZeroShotDataset, load_dataset
 from firstsight.errors import FirstsightWarning
-from firstsight.evaluation.metrics import harmonic_mean, mean_class_accuracy
+from firstsight.evaluation.scores import harmonic_mean, mean_class_accuracy
 from firstsight.methods import find_method, make_estimator
 
 RECORDS = Path(__file__).parents[1] / "results" / "few_pictures.csv"

@@ -22,8 +22,7 @@ import time
 import numpy as np
 
 from firstsight import load_dataset
-from firstsight.evaluation.metrics import harmonic_mean, mean_class_accuracy
-from firstsight.evaluation.trade_off import trade_off
+from firstsight.evaluation.scores import harmonic_mean, mean_class_accuracy, trade_off
 from firstsight.methods import KernelPrototypes, TransductiveDeepEmbedding, TransductiveKernelPrototypes
 
 POOLS = ("all", "30 %", "10 %", "a third absent", "half rare")

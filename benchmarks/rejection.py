@@ -30,12 +30,11 @@ from sklearn.covariance import ledoit_wolf
 from sklearn.metrics import roc_auc_score
 
 from firstsight import load_dataset
-from firstsight.calibration import calibrate
 from firstsight.data import ZeroShotDataset
-from firstsight.data.training_set import make_training_set
+from firstsight.data.dataset import make_training_set
 from firstsight.encoders.embedding import embed
 from firstsight.evaluation import fit_on
-from firstsight.evaluation.reliability import reliability
+from firstsight.evaluation.calibration import calibrate, reliability
 from firstsight.methods import ESZSL, KernelPrototypes
 from firstsight.recognition import answer
 

@@ -58,7 +58,7 @@ def forget(path: Path) -> None:
 
 def measure(what: str, path: Path, rows: int, allowed: int) -> None:
     """Print seconds, rows and the peak of memory of one measurement, as JSON."""
-    from firstsight.disk_rows import DiskRows
+    from firstsight._io.disk_samples import DiskRows
 
     X = DiskRows(path, memory=allowed)
     kind, _, method = what.partition(" ")

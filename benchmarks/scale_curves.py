@@ -21,10 +21,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import NullFormatter
 
-from firstsight.disk_rows import DiskRows
+from firstsight._io.disk_samples import DiskRows
 from firstsight.errors import FirstsightWarning
 from firstsight.methods import make_estimator
-from firstsight.reporting.figures.figure_style import COLOURS, figure_style, panels, quiet
+from firstsight.reporting.figure_style import COLOURS, figure_style, panels, quiet
 
 FEATURES, ATTRIBUTES, CLASSES, SIZES = 512, 85, 100, 6
 FITS = {"eszsl": {}, "gfzsl": {}, "deep-embedding": {"iterations": 1, "preset": "fast"}}

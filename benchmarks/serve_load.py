@@ -40,7 +40,7 @@ from PIL import Image
 from firstsight.encoders import PictureEncoder
 from firstsight.encoders.letters import LETTERS
 from firstsight.methods import ESZSL
-from firstsight.models import BackboneUsed, Provenance
+from firstsight.persistence.model_schema import BackboneUsed, Provenance
 from firstsight.recognition import Recognizer
 
 CLASSES, ATTRIBUTES = 200, 100

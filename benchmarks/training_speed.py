@@ -18,9 +18,9 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
+from firstsight.methods._gradient_training import RowsInMemory
 from firstsight.methods.deep_embedding import PRESETS, DeepEmbedding
-from firstsight.methods.parts.alternating import AlternatingTraining, factor_to_length
-from firstsight.methods.parts.rows import RowsInMemory
+from firstsight.methods.deep_embedding.alternating import AlternatingTraining, factor_to_length
 
 SHAPES = {"AwA1": (19_832, 2048, 40, 85), "CUB": (7_057, 2048, 150, 312)}  # rows, features, classes, attributes
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from firstsight.reporting.figures.embedding_maps import map_picture, read_map
-from firstsight.reporting.figures.figure_style import png_of
-from firstsight.reporting.figures.line_charts import rounds_chart, study_chart
-from firstsight.reporting.recorded_results import read_results
+from firstsight.reporting.embedding_maps import map_picture, read_map
+from firstsight.reporting.figure_style import png_of
+from firstsight.reporting.line_charts import rounds_chart, study_chart
+from firstsight.reporting.results import read_results
 
 RECORDS = next(folder for folder in (Path("results"), Path("../results")) if folder.is_dir())
 results = read_results(RECORDS)

@@ -9,7 +9,7 @@ holds, on letters that neither the model nor its calibration has seen.
 import matplotlib.pyplot as plt
 
 import firstsight
-from firstsight.evaluation.reliability import reliability
+from firstsight.evaluation.calibration import reliability
 
 data = firstsight.load_dataset("glyphs")
 letters = firstsight.fit("gfzsl", data, confidence=True)

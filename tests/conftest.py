@@ -15,13 +15,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import pytest
 
-from firstsight.calibration import calibrate
 from firstsight.data import ZeroShotDataset
 from firstsight.devices import torch_is_installed
 from firstsight.evaluation import fit_on
-from firstsight.execution.plan import Job
+from firstsight.evaluation.calibration import calibrate
+from firstsight.experiments.plan import Job
+from firstsight.experiments.records import records_file
 from firstsight.methods import ESZSL
-from firstsight.records.storage import records_file
 
 
 def pytest_configure(config) -> None:
@@ -87,7 +87,7 @@ def small() -> ZeroShotDataset:
 @pytest.fixture
 def in_process(monkeypatch):
     """Let a benchmark's jobs run here, where torch is loaded already; what they are sent and answer is the same."""
-    from firstsight.execution import local_workers
+    from firstsight.experiments import workers as local_workers
     from jobs_here import Here
 
     monkeypatch.setattr(local_workers, "_Process", Here)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 
-from firstsight.execution import worker
+from firstsight.experiments import worker
 
 
 class Here:

@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import sys
 
-from firstsight.child_processes import without_current_folder
+from firstsight._io.child_processes import without_current_folder
 
 
 def test_a_new_process_does_not_import_what_lies_in_the_current_folder(tmp_path, monkeypatch):

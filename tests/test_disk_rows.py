@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import firstsight
-from firstsight.disk_rows import ChangedRows, DiskRows, blocks_of
+from firstsight._io.disk_samples import ChangedRows, DiskRows, blocks_of
+from firstsight._io.identity import same_data
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.evaluation import fit_on
-from firstsight.identity import same_data
 from firstsight.methods import ESZSL, GFZSL, SAE, DeepEmbedding, KernelPrototypes, all_methods
-from firstsight.methods.parts.disk_tensor import DiskTensor
+from firstsight.methods.deep_embedding.alternating import DiskTensor
 
 pytest.importorskip("torch")
 

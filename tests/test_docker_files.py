@@ -79,8 +79,8 @@ def test_it_runs_without_rights_and_what_it_starts_exists(steps, project):
 
 def test_its_health_check_is_python_that_asks_for_a_route(steps):
     pytest.importorskip("fastapi")
-    from firstsight.serving import routes_about
-    from firstsight.serving.service_settings import Settings
+    from firstsight.serving import routes as routes_about
+    from firstsight.serving.service import Settings
 
     code = _health_check(steps)
     ast.parse(code)
@@ -137,7 +137,7 @@ def mounted(tmp_path) -> Path:
 
     from firstsight.encoders.backbone import Backbone
     from firstsight.methods import ESZSL
-    from firstsight.models import BackboneUsed, Provenance
+    from firstsight.persistence.model_schema import BackboneUsed, Provenance
     from firstsight.recognition import Recognizer
 
     torch.manual_seed(0)

@@ -21,7 +21,7 @@ from firstsight.cli.main import app
 from firstsight.cli.options import read_assignments
 from firstsight.data import ZeroShotDataset
 from firstsight.data.glyphs import load_glyphs
-from firstsight.data.rules.arrays import PARTS
+from firstsight.data.rules import PARTS
 from firstsight.methods import make_estimator
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -10,9 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from firstsight.data.table_files import read_descriptions
-from firstsight.errors import CannotWrite, UnreadableFile
-from firstsight.files import (
+from firstsight._io.files import (
     Allowance,
     atomic_path,
     csv_name,
@@ -25,6 +23,8 @@ from firstsight.files import (
     temporary_beside,
     write_atomically,
 )
+from firstsight.data.table_files import read_descriptions
+from firstsight.errors import CannotWrite, UnreadableFile
 
 OLD = "what was there before\n"
 
@@ -100,7 +100,7 @@ def test_a_disk_that_fills_up_half_way_leaves_the_old_file(target):
     code = """
 import resource, sys
 from firstsight.errors import CannotWrite
-from firstsight.files import write_atomically
+from firstsight._io.files import write_atomically
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))  # the system refuses more, as a full disk does
 try:
     write_atomically(sys.argv[1], b"x" * 10_000)
@@ -123,7 +123,7 @@ def test_a_place_that_cannot_exist_is_one_sentence(target):
 def test_a_process_killed_while_writing_leaves_the_old_file(target):
     code = """
 import sys, time
-from firstsight.files import write_atomically
+from firstsight._io.files import write_atomically
 
 def slowly(path):
     with path.open("w") as file:
@@ -227,7 +227,7 @@ def test_a_table_is_read_back_as_it_was_whatever_its_names_begin_with(tmp_path, 
 
 def test_a_scratch_folder_is_private_and_those_of_killed_processes_go_after_a_day(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    code = "from firstsight.files import scratch_folder as s\nwith s() as f: print(f, flush=True); input()"
+    code = "from firstsight._io.files import scratch_folder as s\nwith s() as f: print(f, flush=True); input()"
     child = _python(code, env={**os.environ, "TMPDIR": str(tmp_path)}, stdin=subprocess.PIPE)
     left = Path(child.stdout.readline().strip())
     os.utime(left, (0, 0))
@@ -261,10 +261,10 @@ def test_a_clock_that_was_put_back_does_not_keep_half_written_files(target):
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)], ids=["pipe", "device"])
 def test_only_regular_files_are_read_whoever_reads_them(tmp_path, make):
     """Nobody waits for a pipe's other end, and no device is read without end."""
-    from firstsight.models import load
-    from firstsight.records import read_records
-    from firstsight.reporting.report_settings import NAME, read_settings
-    from firstsight.tuning.choices import read_choices
+    from firstsight.experiments.choices import read_choices
+    from firstsight.experiments.records import read_records
+    from firstsight.persistence.model_folder import load
+    from firstsight.reporting.results import NAME, read_settings
 
     (tmp_path / "m").mkdir()
     for place in ("m/model.json", "a.jsonl", "b.json", NAME):

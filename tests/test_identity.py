@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstsight.disk_rows import DiskRows
-from firstsight.identity import fingerprint, same_data
+from firstsight._io.disk_samples import DiskRows
+from firstsight._io.identity import fingerprint, same_data
 
 rng = np.random.default_rng(0)
 KINDS = {

@@ -18,36 +18,28 @@ import firstsight
 SOURCE = Path(firstsight.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-# What each part of the package may know besides itself. "files" and "schemas" stand beside "errors"; "firstsight"
-# is the bare package, for its version. A new part must be entered here before it is imported anywhere.
-BASE = {"errors", "files", "schemas", "disk_rows", "identity", "child_processes", "devices", "data_parallel"}
-JUDGED = BASE | {"terminal", "data", "methods", "evaluation"}
+# What each package may import besides itself; "firstsight" is the bare package, for its version. A new package must be
+# entered here before it is imported anywhere.
+BASE = {"errors", "devices", "_io"}
+CORE = BASE | {"data", "methods", "evaluation"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
-    "schemas": set(),
-    "child_processes": set(),
-    "terminal": set(),
-    "files": {"errors"},
-    "disk_rows": {"errors", "files"},
-    "identity": {"disk_rows"},
+    "_io": {"errors"},
     "devices": {"errors"},
-    "data_parallel": {"errors", "devices"},
-    "observing": set(),
-    "page_parts": set(),
+    "web": set(),
+    # core
     "data": BASE,
-    "encoders": BASE | {"terminal", "data"},
-    "methods": BASE | {"terminal", "observing"},
-    "evaluation": BASE | {"data", "observing"},
-    "calibration": JUDGED,
-    "models": JUDGED | {"firstsight", "calibration"},
-    "recognition": JUDGED | {"firstsight", "calibration", "models", "encoders", "page_parts", "execution"},
-    "records": BASE,
-    "execution": JUDGED | {"firstsight", "records"},
-    "tuning": JUDGED | {"records", "execution"},
-    "benchmarking": JUDGED | {"records", "execution", "tuning"},
-    "reporting": BASE | {"data", "evaluation", "records", "page_parts"},
-    "serving": JUDGED | {"firstsight", "calibration", "models", "encoders", "recognition", "reporting", "page_parts"},
-    "contract": BASE | {"methods", "data", "evaluation", "models"},
+    "evaluation": BASE | {"data"},
+    "methods": BASE | {"evaluation"},
+    "persistence": CORE | {"firstsight"},
+    "contract": CORE | {"persistence"},
+    # lab
+    "experiments": CORE | {"firstsight"},
+    "reporting": BASE | {"data", "evaluation", "experiments", "web"},
+    # app
+    "encoders": BASE | {"data"},
+    "recognition": CORE | {"firstsight", "persistence", "encoders", "web", "experiments"},
+    "serving": CORE | {"firstsight", "persistence", "encoders", "recognition", "reporting", "web"},
 }
 MAY_IMPORT["cli"] = {"firstsight", *MAY_IMPORT}
 
@@ -97,10 +89,10 @@ def test_imports_go_one_way():
         ("methods", "from firstsight.data import load_dataset", {"data"}),
         ("data", "def f():\n    import firstsight.methods.base", {"methods"}),
         ("reporting", "from firstsight import methods", {"methods"}),
-        ("reporting", "from firstsight.records.storage import read", set()),
+        ("reporting", "from firstsight.experiments.records import read", set()),
         ("evaluation", "from firstsight.methods.base import BLOCK_BYTES", {"methods"}),
         ("methods", "import firstsight", {"firstsight"}),
-        ("models", "import firstsight\nfrom firstsight.methods import find_method", set()),
+        ("persistence", "import firstsight\nfrom firstsight.methods import find_method", set()),
     ],
 )
 def test_the_reading_of_imports_finds_what_is_forbidden(part, text, found):
@@ -139,7 +131,7 @@ def test_data_evaluation_and_report_run_without_any_method_or_torch():
 EVERYTHING = """
 import importlib, pkgutil, firstsight
 for module in pkgutil.walk_packages(firstsight.__path__, "firstsight."):
-    if module.name != "firstsight.methods.parts.shared_minima":  # a subclass of a class of torch; SSE imports it to fit
+    if module.name != "firstsight.methods._shared_minima":  # a subclass of a class of torch; SSE imports it to fit
         importlib.import_module(module.name)
 assert len(firstsight.all_methods()) > 20
 assert firstsight.benchmark
@@ -168,7 +160,7 @@ def _twice(modules: list[Path]) -> set[str]:
 def test_a_file_is_known_by_its_name_alone():
     """Only commands may be called like what they call."""
     assert not _twice(MODULES)
-    assert _twice([*MODULES, SOURCE / "records" / "search.py"]) == {"search"}  # it would be found
+    assert _twice([*MODULES, SOURCE / "data" / "search.py"]) == {"search"}  # it would be found
 
 
 def _lengths(text: str) -> dict[str, int]:

@@ -24,7 +24,15 @@ from numpy.typing import ArrayLike
 from sklearn.pipeline import make_pipeline
 
 import firstsight
-from firstsight import ESZSL, Choice, DeepEmbedding, Recognizer, Result, TransductiveDeepEmbedding, ZeroShotDataset
+from firstsight import (
+    ESZSL,
+    Choice,
+    DeepEmbedding,
+    Recognizer,
+    Result,
+    TransductiveDeepEmbedding,
+    ZeroShotDataset,
+)
 
 
 def python_first(X: ArrayLike, y: ArrayLike, table: pd.DataFrame) -> np.ndarray:

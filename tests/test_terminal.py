@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from firstsight.terminal import counted, logger, say, screen, set_volume, shown_on_screen, visible, write_out
+from firstsight._io.terminal import counted, logger, say, screen, set_volume, shown_on_screen, visible, write_out
 
 
 @pytest.mark.parametrize(

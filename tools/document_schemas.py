@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from firstsight.records import Record
-from firstsight.schemas import Schema, markdown
-from firstsight.tuning.choice_schema import ChoiceFile
+from firstsight._io.schemas import Schema, markdown
+from firstsight.experiments.choices import ChoiceFile
+from firstsight.experiments.records import Record
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "benchmark.md"
 SCHEMAS: dict[str, type[Schema]] = {"record": Record, "choice": ChoiceFile}

@@ -26,9 +26,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import firstsight
-from firstsight.files import cache_folder, write_atomically
+from firstsight._io.files import cache_folder, write_atomically
 from firstsight.methods import DEFAULT_METHOD, DEFAULT_TRANSDUCTIVE_METHOD
-from firstsight.reporting.recorded_results import Results, read_results
+from firstsight.reporting.results import Results, read_results
 
 PROJECT = Path(__file__).resolve().parents[1]
 IMAGES = Path("docs") / "images"
@@ -37,7 +37,7 @@ SCHEMES = ("light", "dark")
 SURE = 60  # percent that an answer worth showing has at least
 _PACKAGE = Path("src") / "firstsight"
 # The files of what the screenshot shows: the page's first tab and the card of an answer.
-_PARTS, _PAGE = _PACKAGE / "page_parts", _PACKAGE / "serving" / "page"
+_PARTS, _PAGE = _PACKAGE / "web" / "parts", _PACKAGE / "web" / "app"
 _LOOK = (
     *(_PARTS / name for name in ("tokens.css", "answer_cards.css", "answer_cards.js")),
     *(_PAGE / name for name in ("index.html", "app.css", "recognise.js", "drawing.js")),
@@ -46,7 +46,7 @@ _LOOK = (
 
 def colours(project: Path, scheme: str) -> dict[str, str]:
     """The web app's colours by name, from its style sheet."""
-    sheet = (project / _PACKAGE / "page_parts" / "tokens.css").read_text(encoding="utf-8")
+    sheet = (project / _PARTS / "tokens.css").read_text(encoding="utf-8")
     light, dark = re.findall(r":root \{(.*?)\n *\}", sheet, flags=re.DOTALL)
     found = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", light))
     return found | dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", dark)) if scheme == "dark" else found

@@ -16,15 +16,14 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from firstsight._io.files import write_atomically
 from firstsight.cli.demo import NEXT_COMMAND, verdict
 from firstsight.errors import BadInput
-from firstsight.files import write_atomically
 from firstsight.methods import DEFAULT_METHOD, DEFAULT_TRANSDUCTIVE_METHOD
-from firstsight.reporting.recorded_results import SETTINGS, TITLES, Results, read_results
-from firstsight.reporting.tables.accuracy_tables import chosen_note, figure_cell, mark_notes, places
-from firstsight.reporting.tables.table import Cell, Column, Row, Table
-from firstsight.reporting.tables.table_formats import markdown_table
-from firstsight.reporting.tables.tuning_table import tuning_table
+from firstsight.reporting.accuracy_tables import chosen_note, figure_cell, mark_notes, places
+from firstsight.reporting.results import SETTINGS, TITLES, Results, read_results
+from firstsight.reporting.run_tables import tuning_table
+from firstsight.reporting.table import Cell, Column, Row, Table, markdown_table
 
 _SHOWN = ("t1", "h")  # the figure that each setting is judged by
 _SHORT = ("CUB", "SUN397_CLIP")  # attributes by people with ResNet's features, and CLIP's features

@@ -14,17 +14,16 @@ from typing import Any
 import readme
 
 import firstsight
+from firstsight._io.files import write_atomically
 from firstsight.evaluation import TITLES
-from firstsight.files import write_atomically
 from firstsight.methods import ZeroShotClassifier, all_methods
-from firstsight.reporting.published_figures import dataset_order, published_figures
-from firstsight.reporting.recorded_results import CALIBRATED_H, SETTINGS, Results, read_results
-from firstsight.reporting.tables.accuracy_tables import chosen_note, figure_cell
-from firstsight.reporting.tables.table_formats import markdown_table
+from firstsight.reporting.accuracy_tables import chosen_note, figure_cell
+from firstsight.reporting.results import CALIBRATED_H, SETTINGS, Results, dataset_order, published_figures, read_results
+from firstsight.reporting.table import markdown_table
 
 PROJECT = Path(__file__).resolve().parents[1]
 # Rooms in the order in which somebody meets them; one that is not named here comes after them.
-ORDER = ("data", "methods", "recognition", "evaluation", "calibration", "models", "encoders", "tuning", "benchmarking")
+ORDER = ("data", "methods", "recognition", "evaluation", "persistence", "encoders", "experiments")
 # What documents show beyond the public face, and the types that public functions give and take.
 BESIDE_THE_FACE = {
     "contract": ["firstsight.contract.check_method"],
@@ -41,12 +40,17 @@ BESIDE_THE_FACE = {
         "firstsight.evaluation.scorers.t1_scorer",
         "firstsight.evaluation.scorers.h_scorer",
         "firstsight.evaluation.scorers.ClassWiseSplit",
+        "firstsight.evaluation.calibration.Scale",
+        "firstsight.evaluation.novelty.Familiarity",
     ],
     "encoders": ["firstsight.encoders.PictureFolder"],
-    "records": ["firstsight.records.Record"],
-    "models": ["firstsight.models.Provenance", "firstsight.models.BackboneUsed", "firstsight.models.PictureCounts"],
+    "experiments": ["firstsight.experiments.records.Record"],
+    "persistence": [
+        "firstsight.persistence.Provenance",
+        "firstsight.persistence.BackboneUsed",
+        "firstsight.persistence.PictureCounts",
+    ],
     "recognition": ["firstsight.recognition.Score"],
-    "calibration": ["firstsight.calibration.confidence.Scale", "firstsight.calibration.familiarity.Familiarity"],
 }
 # The gallery, from the first example to the last; one that is not named here comes after them.
 EXAMPLES = ("first_steps", "own_method", "grid_search", "pipeline", "bias_and_cures", "reliability", "adding_a_class")

@@ -17,14 +17,16 @@ REGION = re.compile(r"^( *)# methods: begin[^\n]*\n(.*?)^ *# methods: end", re.M
 def methods() -> dict[str, str]:
     """The class of each method by the name of its file, read without importing anything."""
     found = {}
-    for file in sorted((PACKAGE / "methods").glob("*.py")):
-        if file.stem in ("__init__", "base"):
+    files = {file.stem: file for file in (PACKAGE / "methods").glob("*.py")}
+    files |= {file.parent.name: file for file in (PACKAGE / "methods").glob("*/__init__.py")}
+    for stem, file in sorted(files.items()):
+        if stem == "base" or stem[0] == "_":
             continue
         classes = [
             node.name for node in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)
         ]
         # Beside the method a file may have private classes, and its name is that of the method without underscores.
-        (found[file.stem],) = (name for name in classes if name.lower() == file.stem.replace("_", ""))
+        (found[stem],) = (name for name in classes if name.lower() == stem.replace("_", ""))
     return found
 
 

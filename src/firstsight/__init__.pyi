@@ -1,14 +1,14 @@
 # isort: skip_file
 # The whole public face: lazy_loader imports from here what is asked for, type checkers read it.
-from .benchmarking import benchmark as benchmark
-from .calibration import Calibration as Calibration
-from .calibration import calibrate as calibrate
+from .experiments.benchmark import benchmark as benchmark
+from .evaluation.calibration import Calibration as Calibration
+from .evaluation.calibration import calibrate as calibrate
 from .data import AuditReport as AuditReport
 from .data import ZeroShotDataset as ZeroShotDataset
 from .data import audit as audit
 from .data import load_dataset as load_dataset
 from .data import make_dataset as make_dataset
-from .encoders.describing import describe as describe
+from .encoders.descriptions import describe as describe
 from .encoders.embedding import embed as embed
 from .errors import BadInput as BadInput
 from .errors import CannotWrite as CannotWrite
@@ -49,21 +49,21 @@ from .methods.transductive_deep_embedding import TransductiveDeepEmbedding as Tr
 from .methods.transductive_kernel_prototypes import TransductiveKernelPrototypes as TransductiveKernelPrototypes
 # methods: end
 
-from .models import add_classes as add_classes
-from .models import load as load
-from .models import load_pipeline as load_pipeline
-from .models import remove_classes as remove_classes
-from .models import save as save
+from .persistence import add_classes as add_classes
+from .persistence import load as load
+from .persistence import load_pipeline as load_pipeline
+from .persistence import remove_classes as remove_classes
+from .persistence import save as save
 from .recognition import Answers as Answers
 from .recognition import Recognizer as Recognizer
 from .recognition import fit as fit
 from .recognition import learn as learn
-from .records import read_records as read_records
+from .experiments.records import read_records as read_records
 from .reporting import report as report
 from .serving import create_app as create_app
 from .serving import serve as serve
-from .tuning import Choice as Choice
-from .tuning import tune as tune
-from .tuning import tune_all as tune_all
+from .experiments.tune import Choice as Choice
+from .experiments.tune import tune as tune
+from .experiments.tune import tune_all as tune_all
 
 __version__: str

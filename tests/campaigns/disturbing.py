@@ -24,7 +24,7 @@ import safetensors.numpy
 import safetensors.torch
 from safetensors import SafetensorError
 
-from firstsight.models import folder_exchange
+from firstsight._io import folders as folder_exchange
 
 # Removing is what a program does about an error: a disk that is full lets go of files.
 _REMOVALS = ("os.remove", "os.rmdir", "shutil.rmtree")

@@ -17,12 +17,13 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from firstsight._io import folders as folder_exchange
 from firstsight.cli.main import main
 from firstsight.data import ZeroShotDataset, write_npz
 from firstsight.evaluation import fit_on
-from firstsight.execution import local_workers
+from firstsight.experiments import workers as local_workers
 from firstsight.methods import ESZSL
-from firstsight.models import folder_exchange, load_saved, save
+from firstsight.persistence.model_folder import load_saved, save
 from jobs_here import Here
 
 DEEP = ["embedding_dim=4", "iterations=2", "batch_size=64", "semantic_steps=1", "separation=1"]

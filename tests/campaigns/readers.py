@@ -15,21 +15,21 @@ import numpy as np
 import scipy.io
 from PIL import Image
 
+from firstsight._io.disk_samples import DiskRows
 from firstsight.data import ZeroShotDataset, load_dataset, read_descriptions, write_npz
 from firstsight.data.feature_files import FeatureFile, read_feature_file, write_feature_file
-from firstsight.disk_rows import DiskRows
-from firstsight.encoders.attribute_tables import attributes_as_numbers, read_class_table
 from firstsight.encoders.backbone import Backbone
 from firstsight.encoders.cache import FeatureCache
-from firstsight.encoders.folders import find_pictures
+from firstsight.encoders.descriptions import attributes_as_numbers, read_class_table
+from firstsight.encoders.image_folders import find_pictures
 from firstsight.evaluation import fit_on
+from firstsight.experiments.choices import gather_choices, read_choices
+from firstsight.experiments.records import read_records
 from firstsight.methods import DeepEmbedding, ZeroShotClassifier
-from firstsight.models import load_saved, save
-from firstsight.models.model_schema import digest_of
+from firstsight.persistence.model_folder import load_saved, save
+from firstsight.persistence.model_schema import digest_of
 from firstsight.recognition import shards
-from firstsight.records import read_records
-from firstsight.reporting.report_settings import read_settings
-from firstsight.tuning.choices import gather_choices, read_choices
+from firstsight.reporting.results import read_settings
 
 Files = dict[str, bytes]
 
@@ -124,7 +124,7 @@ def _checkpoint(small: ZeroShotDataset, scratch: Path) -> Reader:
     class Stopped(Exception):
         pass
 
-    from firstsight.methods.parts import alternating
+    from firstsight.methods.deep_embedding import alternating
 
     save_state = alternating.AlternatingTraining.save
 
@@ -176,7 +176,7 @@ def _records(record: Callable[..., dict]) -> bytes:
 
 
 def _read_records(folder: Path) -> Any:
-    from firstsight.records.storage import RecordFile
+    from firstsight.experiments.records import RecordFile
 
     found = read_records(folder)
     file = RecordFile(folder, "small")  # as a benchmark that goes on

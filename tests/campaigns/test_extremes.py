@@ -9,7 +9,7 @@ import pytest
 
 from campaigns.children import run_in_children, tell, worrying
 from firstsight.contract import Trial
-from firstsight.contract.extremes import DESCRIPTIONS, FEATURES, fitted_or_refused
+from firstsight.contract.input_checks import DESCRIPTIONS, FEATURES, fitted_or_refused
 from firstsight.methods import all_methods
 
 

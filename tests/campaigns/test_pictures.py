@@ -15,7 +15,7 @@ from PIL import Image
 from campaigns.children import OK, REFUSED, Outcome, run_in_children, tell, worrying
 from firstsight.encoders import decoding
 from firstsight.encoders.decoding import Undecodable, decode_picture, decoded, quiet_pillow
-from firstsight.encoders.picture_formats import open_picture
+from firstsight.encoders.image_formats import open_picture
 
 LONG = int(os.environ.get("FIRSTSIGHT_CAMPAIGN_MUTATIONS", "400"))  # of every seed
 GIB = 2**30

@@ -13,7 +13,7 @@ import pytest
 from campaigns.children import OK, TIMEOUT, TRACEBACK, Outcome, tell, worrying
 from firstsight.evaluation import fit_on
 from firstsight.methods import ESZSL
-from firstsight.models import save
+from firstsight.persistence.model_folder import save
 from firstsight.recognition import Recognizer
 from serving.small_server import Server, teach_at_once
 

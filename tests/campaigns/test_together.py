@@ -15,9 +15,10 @@ import pytest
 from campaigns.children import OK, TRACEBACK, Outcome, tell, worrying
 from campaigns.operations import Refused, command, features_of, jobs_here, listing
 from firstsight.evaluation import fit_on
+from firstsight.experiments.records import RecordFile
 from firstsight.methods import ESZSL
-from firstsight.models import add_classes, change, load, remove_classes, save
-from firstsight.records.storage import RecordFile
+from firstsight.persistence.class_table import add_classes, remove_classes
+from firstsight.persistence.model_folder import change, load, save
 
 FORK = multiprocessing.get_context("fork")
 

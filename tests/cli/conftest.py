@@ -78,7 +78,7 @@ def harder(small) -> ZeroShotDataset:
 FORKING = """
 import json, os, resource, signal, sys, traceback
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job, as tests may be, ignores Ctrl-C
-import firstsight.cli.main, firstsight.data, firstsight.evaluation, firstsight.models
+import firstsight.cli.main, firstsight.data, firstsight.evaluation, firstsight.persistence
 from firstsight.devices import torch_is_installed
 from firstsight.methods import all_methods
 if torch_is_installed():

@@ -178,8 +178,8 @@ def test_a_worker_that_dies_is_a_failed_cell_and_another_takes_over(processes, n
 def some(tmp_path, npz):
     """A folder with a record of the small data set, and its bytes."""
     from firstsight.data import read_npz
-    from firstsight.execution.plan import Job
-    from firstsight.execution.run_job import failed
+    from firstsight.experiments.jobs import failed
+    from firstsight.experiments.plan import Job
 
     data = read_npz(npz)
     (record,) = failed(Job("small", "eszsl", ("zsl",), 0), "", 1.0, data.split_hash, data.features_fingerprint)
@@ -329,8 +329,8 @@ def test_where_calibration_is_impossible_the_figures_stand_without_it(cli, tmp_p
 
 def test_a_minute_without_a_finished_cell_is_not_silent(cli, npz, tmp_path, monkeypatch):
     said = []
-    monkeypatch.setattr("firstsight.cli.benchmark_table.EVERY", 0.01)  # a worker takes longer to start
-    monkeypatch.setattr("firstsight.cli.benchmark_table.say", said.append)
+    monkeypatch.setattr("firstsight.cli.benchmark.EVERY", 0.01)  # a worker takes longer to start
+    monkeypatch.setattr("firstsight.cli.benchmark.say", said.append)
     assert cli("benchmark", npz, "--methods", "eszsl", "--processes", 1, "--out", tmp_path).code == 0
     assert any("[0/2]" in line and "under way: small eszsl" in line for line in said)
 

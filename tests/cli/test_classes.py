@@ -7,10 +7,11 @@ import shutil
 import numpy as np
 import pytest
 
-from firstsight.calibration import calibrate
 from firstsight.evaluation import fit_on
+from firstsight.evaluation.calibration import calibrate
 from firstsight.methods import ESZSL
-from firstsight.models import load, load_saved, model_folder, save
+from firstsight.persistence import model_folder
+from firstsight.persistence.model_folder import load, load_saved, save
 
 
 @pytest.fixture(scope="module")

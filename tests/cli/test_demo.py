@@ -8,7 +8,7 @@ from PIL import Image
 
 from firstsight.cli import demo
 from firstsight.methods import DEFAULT_METHOD
-from firstsight.reporting.figures import demo_figures as figures
+from firstsight.reporting import embedding_maps as figures
 
 FILES = ["embedding_map.png", "predictions.png", "results.json", "results.md"]
 METHODS = [DEFAULT_METHOD, "deep-embedding", "transductive-deep-embedding"]

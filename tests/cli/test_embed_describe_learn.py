@@ -14,10 +14,11 @@ from PIL import Image
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before huggingface_hub is imported: no test may ask the network
 
+from firstsight._io.disk_samples import DiskRows
 from firstsight.data import load_dataset, read_descriptions, read_features
 from firstsight.data.feature_files import read_feature_file
-from firstsight.disk_rows import DiskRows
-from firstsight.models import PictureCounts, load_saved
+from firstsight.persistence.model_folder import load_saved
+from firstsight.persistence.model_schema import PictureCounts
 
 # A class is a mix of three colours; its description says how much of each.
 MIXES = {"rose": (9, 0, 1), "leaf": (1, 9, 0), "sea": (0, 2, 9), "sun": (8, 8, 0), "lilac": (7, 0, 8), "ice": (1, 8, 8)}

@@ -5,7 +5,7 @@ import pytest
 
 from firstsight.evaluation import fit_on
 from firstsight.methods import ESZSL, SSE
-from firstsight.models import save
+from firstsight.persistence.model_folder import save
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

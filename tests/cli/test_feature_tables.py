@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from firstsight.data import load_dataset
-from firstsight.models import load
+from firstsight.persistence.model_folder import load
 from firstsight.recognition import Recognizer
-from firstsight.serving.sample_pictures import read_samples
+from firstsight.serving.samples import read_samples
 
 
 def answers(done) -> list[str]:

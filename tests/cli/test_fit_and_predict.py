@@ -10,7 +10,7 @@ import pytest
 
 from firstsight.evaluation import fit_on
 from firstsight.methods import DeepEmbedding, all_methods
-from firstsight.models import load, load_saved, save
+from firstsight.persistence.model_folder import load, load_saved, save
 
 pytest.importorskip("torch")
 

@@ -10,8 +10,8 @@ from safetensors import safe_open
 
 from firstsight.data import write_npz
 from firstsight.errors import CannotWrite
-from firstsight.methods.parts.two_branch import TwoBranch
-from firstsight.models import load
+from firstsight.methods.deep_embedding.two_branch import TwoBranch
+from firstsight.persistence.model_folder import load
 
 pytest.importorskip("torch")
 
@@ -23,7 +23,7 @@ SETTINGS = ["embedding_dim=32", "learning_rate=0.01", "batch_size=16", "semantic
 OFTEN = {"FIRSTSIGHT_CHECKPOINT_SECONDS": "0"}  # after every iteration
 STOPPING = """
 import os
-from firstsight.methods.parts.checkpoint import Checkpoint
+from firstsight.methods.deep_embedding.alternating import Checkpoint
 
 def save_and_stop(checkpoint, tensors, position, save=Checkpoint.save):
     save(checkpoint, tensors, position)

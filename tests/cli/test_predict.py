@@ -14,13 +14,13 @@ import pytest
 from PIL import Image
 
 import firstsight.encoders
-from firstsight.calibration import calibrate
+from firstsight._io.identity import same_data
 from firstsight.data.feature_files import FeatureFile, write_feature_file
 from firstsight.errors import UnreadableFile
 from firstsight.evaluation import fit_on
-from firstsight.identity import same_data
+from firstsight.evaluation.calibration import calibrate
 from firstsight.methods import ESZSL
-from firstsight.models import load, save
+from firstsight.persistence.model_folder import load, save
 from firstsight.recognition import Recognizer
 
 BACKBONE = {"name": "tiny", "fingerprint": "f00d" * 8, "dim": 16}
@@ -344,7 +344,7 @@ def test_a_name_is_no_formula_in_a_table(cli, small, rows, tmp_path):
 def test_many_files_are_answered_in_a_folder_here_or_on_a_cluster(cli, model, small, tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
     distributed = pytest.importorskip("distributed")
-    from firstsight.execution import cluster
+    from firstsight.experiments import cluster
 
     for name, rows in (("a", small.features[:5]), ("b", small.features[5:7])):
         np.save(tmp_path / f"{name}.npy", rows)

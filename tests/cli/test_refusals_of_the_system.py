@@ -14,7 +14,8 @@ import pytest
 
 from firstsight.evaluation import fit_on
 from firstsight.methods import ESZSL
-from firstsight.models import add_classes, load, save
+from firstsight.persistence.class_table import add_classes
+from firstsight.persistence.model_folder import load, save
 
 
 @pytest.fixture

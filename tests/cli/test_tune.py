@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from firstsight.models import load
+from firstsight.persistence.model_folder import load
 
 pytestmark = pytest.mark.usefixtures("in_process")  # but for `processes`, which are real
 
@@ -106,7 +106,9 @@ def test_a_killed_search_goes_on_and_chooses_the_same(processes, npz, quick, tmp
 
 def test_trials_of_another_search_are_refused_and_kept(cli, npz, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("firstsight.tuning.trials.forget_trials", lambda *_: None)  # as if it had been killed at the end
+        patch.setattr(
+            "firstsight.experiments.candidates.forget_trials", lambda *_: None
+        )  # as if it had been killed at the end
         assert cli(*_tune(npz, tmp_path)).code == 0
     kept = {path: path.read_bytes() for path in (tmp_path / "eszsl.json.trials").glob("*.jsonl")}
     assert len(kept) == 3

@@ -11,8 +11,8 @@ import pytest
 from sklearn.utils._param_validation import Interval
 
 from firstsight.contract import CHECKS, ContractViolation, Trial, check_method
+from firstsight.methods._transductive import TransductiveClassifier
 from firstsight.methods.base import ZeroShotClassifier
-from firstsight.methods.parts.transductive_classifier import TransductiveClassifier
 
 pytest.importorskip("torch")
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from firstsight._io.identity import same_data
 from firstsight.data import ZeroShotDataset, load_dataset
 from firstsight.errors import BadInput, UnknownName
-from firstsight.identity import same_data
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from firstsight.data.training_set import check_described, make_training_set
+from firstsight.data.dataset import check_described, make_training_set
 from firstsight.errors import BadInput
 
 TABLE = pd.DataFrame(

@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from firstsight.encoders.attribute_tables import attributes_as_numbers, empty_table, read_class_table
+from firstsight.encoders.descriptions import attributes_as_numbers, empty_table, read_class_table
 from firstsight.errors import BadInput
 
 

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from firstsight.data import read_descriptions
-from firstsight.encoders.describing import describe
+from firstsight.encoders.descriptions import describe
 from firstsight.errors import BadInput
 
 TABLE = pd.DataFrame({"striped": ["yes", "no", None], "legs": [4, 4, 2]}, index=["zebra", "ox", "emu"])

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from firstsight.encoders import find_pictures, name_as_text, survey_pictures
-from firstsight.encoders.folders import is_picture
+from firstsight.encoders.image_folders import is_picture
 from firstsight.errors import BadInput, UnreadableFile
 
 

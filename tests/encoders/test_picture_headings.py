@@ -7,10 +7,9 @@ import zlib
 import pytest
 from PIL import Image
 
-from firstsight.encoders import picture_headings
+from firstsight.encoders import image_formats as picture_headings
 from firstsight.encoders.decoding import decode_picture
-from firstsight.encoders.picture_formats import Undecodable, claimed_bytes, sniff
-from firstsight.encoders.picture_headings import is_endless
+from firstsight.encoders.image_formats import Undecodable, claimed_bytes, is_endless, sniff
 
 
 def picture(kind: str) -> bytes:

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from firstsight.encoders import PictureEncoder, pictures
+from firstsight.encoders import PictureEncoder
+from firstsight.encoders import images as pictures
 from firstsight.encoders.cache import FeatureCache, writing_to
 from firstsight.errors import BadInput, UnreadableFile
 

@@ -8,8 +8,8 @@ import shutil
 import numpy as np
 import pytest
 
-from firstsight.encoders import tokenizer_trial
-from firstsight.encoders.words import TextEncoder, readable
+from firstsight.encoders import text as tokenizer_trial
+from firstsight.encoders.text import TextEncoder, readable
 from firstsight.errors import BadInput
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "photo", "of", "ox", "okapi", "striped", "horse"]

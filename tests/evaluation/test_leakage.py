@@ -8,9 +8,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from firstsight.evaluation import fit_on
-from firstsight.evaluation.leakage import Watched
+from firstsight.evaluation.leakage import Watched, observers
 from firstsight.methods import ESZSL, QFSL, DeepEmbedding, TransductiveDeepEmbedding
-from firstsight.observing import observers
 
 
 def _touched(model, dataset, fit=fit_on):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstsight.evaluation.reliability import expected_calibration_error, reliability
+from firstsight.evaluation.calibration import expected_calibration_error, reliability
 
 
 def _by_plain_loop(confidence, right, bins):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import silhouette_samples
 
-from firstsight.evaluation.space_facts import compactness_and_separability, hubness, space_facts
+from firstsight.evaluation.spaces import compactness_and_separability, hubness, space_facts
 
 
 def _blobs(spread, n=60, classes=4, seed=0):

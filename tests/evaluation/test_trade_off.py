@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from firstsight.evaluation import harmonic_mean, mean_class_accuracy
-from firstsight.evaluation.trade_off import best_constant, trade_off
+from firstsight.evaluation.scores import best_constant, trade_off
 
 RANDOM = np.random.default_rng(8)
 IS_SEEN = np.array([True, False, True, True, False, False, True])

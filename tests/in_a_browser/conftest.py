@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import firstsight
-from firstsight.files import cache_folder, write_atomically
+from firstsight._io.files import cache_folder, write_atomically
 
 AXE = "4.14.0"
 PATIENCE = 180_000  # milliseconds: a machine that is busy with other tests is slow, not wrong

@@ -4,11 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from firstsight.calibration import calibrate
 from firstsight.errors import BadInput, NotCalibrated, StaleCheckpoint
 from firstsight.evaluation import fit_on
+from firstsight.evaluation.calibration import calibrate
 from firstsight.methods import ESZSL, SJE, DeepEmbedding, TransductiveDeepEmbedding, all_methods, base
-from firstsight.models import add_classes, load, save
+from firstsight.persistence.class_table import add_classes
+from firstsight.persistence.model_folder import load, save
 from firstsight.recognition.answers import answer
 
 NAMES = ["fur", "horns", "legs", "wings", "tail", "size", "colour", "speed", "weight", "age"]

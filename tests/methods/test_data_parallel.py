@@ -10,18 +10,18 @@ import sys
 import numpy as np
 import pytest
 
-from firstsight.child_processes import without_current_folder
-from firstsight.data_parallel import Team, data_parallel, team
+from firstsight._io.child_processes import without_current_folder
+from firstsight.devices import Team, data_parallel, team
 from firstsight.errors import BadInput
 from firstsight.methods import DeepEmbedding
-from firstsight.methods.parts.checkpoint import Checkpoint
+from firstsight.methods.deep_embedding.alternating import Checkpoint
 
 SETTINGS = {**DeepEmbedding.quick, "batch_size": 37}  # no batch can be halved
 SCRIPT = """
 import json, sys
 from pathlib import Path
 import numpy as np, torch
-from firstsight.data_parallel import data_parallel
+from firstsight.devices import data_parallel
 from firstsight.errors import BadInput
 from firstsight.methods import DeepEmbedding
 
@@ -99,7 +99,9 @@ def test_two_processes_have_the_loss_curve_and_the_answers_of_one(both, task):
 
 def test_the_first_process_writes_the_checkpoint(both, task, monkeypatch):
     alone, (first, _), place = both
-    monkeypatch.setattr("firstsight.methods.parts.two_branch.TwoBranch.visual_pass", None)  # nothing is left to do
+    monkeypatch.setattr(
+        "firstsight.methods.deep_embedding.two_branch.TwoBranch.visual_pass", None
+    )  # nothing is left to do
     y = np.searchsorted(task.table.index, task.y)
     model = DeepEmbedding(**SETTINGS, random_state=0, checkpoint=place / "state").fit(task.X, y, task.A)
     assert len(model.history_) == len(alone.history_)

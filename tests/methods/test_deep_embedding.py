@@ -10,7 +10,7 @@ from firstsight.errors import BadInput, FirstsightWarning, StaleCheckpoint
 from firstsight.evaluation import mean_class_accuracy
 from firstsight.methods import DeepEmbedding
 from firstsight.methods.deep_embedding import PRESETS
-from firstsight.methods.parts.checkpoint import CheckpointHeader
+from firstsight.methods.deep_embedding.alternating import CheckpointHeader
 
 pytest.importorskip("torch")
 
@@ -117,7 +117,7 @@ def test_the_papers_preset_has_the_papers_values():
 
 
 def test_a_cosine_schedule_fades_the_learning_rate_to_nothing(task, monkeypatch):
-    from firstsight.methods.parts.two_branch import TwoBranch
+    from firstsight.methods.deep_embedding.two_branch import TwoBranch
 
     rates = []
     original = TwoBranch.set_learning_rates
@@ -157,7 +157,7 @@ class Killed(Exception):
 
 @pytest.mark.parametrize("die_at", [1, 4, -1])  # −1: after the pass that ends training
 def test_a_fit_that_goes_on_from_its_checkpoint_ends_with_the_same_model(fitted, task, tmp_path, monkeypatch, die_at):
-    from firstsight.methods.parts import checkpoint
+    from firstsight.methods.deep_embedding import alternating as checkpoint
 
     original, passes = checkpoint.Checkpoint.save, len(fitted.history_)
 

@@ -5,8 +5,7 @@ import pytest
 
 from firstsight.evaluation import mean_class_accuracy
 from firstsight.methods import DEM
-from firstsight.methods.parts.class_means import class_mean_loss, class_means
-from firstsight.methods.parts.two_layers import draw_two_layers, two_layers
+from firstsight.methods._gradient_training import class_mean_loss, class_means, draw_two_layers, two_layers
 
 pytest.importorskip("torch")
 

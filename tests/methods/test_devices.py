@@ -18,7 +18,7 @@ import firstsight
 from firstsight.devices import find_device
 from firstsight.errors import BadInput, StaleCheckpoint
 from firstsight.methods import DeepEmbedding, all_methods
-from firstsight.methods.parts.tensors import as_tensor
+from firstsight.methods._gradient_training import as_tensor
 
 pytest.importorskip("torch")
 

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from firstsight.calibration import calibrate
 from firstsight.errors import BadInput
+from firstsight.evaluation.calibration import calibrate
 from firstsight.evaluation.scorers import t1_scorer
 from firstsight.methods import ESZSL, QFSL, KernelPrototypes
-from firstsight.models import load, save
+from firstsight.persistence.model_folder import load, save
 from firstsight.recognition import Recognizer, fit
 
 

@@ -8,10 +8,10 @@ import pytest
 
 import firstsight
 from firstsight.errors import UnreadableFile
-from firstsight.evaluation.metrics import mean_class_accuracy
+from firstsight.evaluation.scores import mean_class_accuracy
 from firstsight.methods import KernelPrototypes
-from firstsight.methods.parts.description_kernel import fit_kernel, kernel
-from firstsight.methods.parts.prototypes import PrototypeSearch
+from firstsight.methods.kernel_prototypes.prior import fit_kernel, kernel
+from firstsight.methods.kernel_prototypes.search import PrototypeSearch
 
 FIXED = {
     "power": 0.5,
@@ -145,7 +145,7 @@ def test_a_model_saved_before_the_kernel_changed_is_refused(task, tmp_path):
 
 
 def test_the_search_says_whether_there_is_a_hidden_layer(task, monkeypatch):
-    monkeypatch.setattr("firstsight.methods.parts.hidden_layer.PASSES", 1)
+    monkeypatch.setattr("firstsight.methods.kernel_prototypes.maps.PASSES", 1)
     for gain, tried in ((0.01, None), (-0.01, 1)):
         monkeypatch.setattr(PrototypeSearch, "_gain", lambda *_, gain=gain: gain)
         model = KernelPrototypes(refinement=1).fit(task.X, task.y, task.table)

@@ -10,7 +10,7 @@ import pytest
 
 from firstsight.errors import BadInput, FirstsightWarning
 from firstsight.methods import ESZSL, SAE, all_methods
-from firstsight.models import add_classes
+from firstsight.persistence.class_table import add_classes
 
 X = np.random.default_rng(0).normal(size=(4, 3))
 

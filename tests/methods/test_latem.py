@@ -5,9 +5,9 @@ import pytest
 
 from firstsight.evaluation import mean_class_accuracy
 from firstsight.methods import LatEm
+from firstsight.methods._gradient_training import make_generator
+from firstsight.methods._ranking_losses import random_wrong_class
 from firstsight.methods.latem import best_map
-from firstsight.methods.parts.ranking import random_wrong_class
-from firstsight.methods.parts.tensors import make_generator
 
 pytest.importorskip("torch")
 

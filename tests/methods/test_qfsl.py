@@ -7,8 +7,7 @@ import pytest
 
 from firstsight.evaluation import evaluate, harmonic_mean, mean_class_accuracy
 from firstsight.methods import QFSL
-from firstsight.methods.parts.tensors import make_generator
-from firstsight.methods.parts.training import train
+from firstsight.methods._gradient_training import make_generator, train
 from firstsight.methods.qfsl import unseen_loss
 
 pytest.importorskip("torch")

@@ -5,7 +5,7 @@ import pytest
 
 from firstsight.evaluation import mean_class_accuracy
 from firstsight.methods import SSE
-from firstsight.methods.parts.simplex import mixtures
+from firstsight.methods.sse import mixtures
 
 pytest.importorskip("torch")
 

@@ -6,7 +6,7 @@ from scipy.spatial.distance import cdist, pdist
 
 from firstsight.evaluation import mean_class_accuracy
 from firstsight.methods import SynC
-from firstsight.methods.parts.linear_models import fit_linear, squared_hinge
+from firstsight.methods._linear_models import fit_linear, squared_hinge
 
 PLAIN = {"feature_scaling": None, "attribute_scaling": None}
 

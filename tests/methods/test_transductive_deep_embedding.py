@@ -9,7 +9,7 @@ from firstsight.errors import BadInput
 from firstsight.evaluation import mean_class_accuracy
 from firstsight.methods import DeepEmbedding, TransductiveDeepEmbedding
 from firstsight.methods.deep_embedding import PRESETS
-from firstsight.methods.parts.alternating import AlternatingTraining
+from firstsight.methods.deep_embedding.alternating import AlternatingTraining
 from firstsight.methods.transductive_deep_embedding import select_nearest
 
 QUICK = {"embedding_dim": 32, "learning_rate": 1e-2, "iterations": 10, "semantic_steps": 20, "random_state": 0}
@@ -144,7 +144,7 @@ class Killed(Exception):
 
 @pytest.mark.parametrize("die_at", [-3, 0, 1, 3, 9])  # iterations after the pass that ends the first round
 def test_a_fit_that_goes_on_from_its_checkpoint_ends_with_the_same_model(task, fitted, tmp_path, monkeypatch, die_at):
-    from firstsight.methods.parts import checkpoint
+    from firstsight.methods.deep_embedding import alternating as checkpoint
 
     original, first = checkpoint.Checkpoint.save, sum(h["round"] == 1 for h in fitted.history_)
     assert first < ROUNDS["iterations"]

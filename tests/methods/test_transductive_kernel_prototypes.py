@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from firstsight.evaluation.metrics import mean_class_accuracy
+from firstsight.evaluation.scores import mean_class_accuracy
 from firstsight.methods import KernelPrototypes, TransductiveKernelPrototypes
-from firstsight.methods.parts.pool_mixture import PoolProblem
+from firstsight.methods.kernel_prototypes.pool import PoolProblem
 
 QUICK = {"search": False}
 

@@ -13,8 +13,8 @@ from PIL import Image
 
 from firstsight.encoders.thumbnails import BYTES
 from firstsight.methods import ESZSL
-from firstsight.page_parts import sha256_source
 from firstsight.recognition import Recognizer, answer
+from firstsight.web import sha256_source
 
 NASTY = '</script><script>alert("1")</script><img src=x onerror=alert(1)> $title & \u2028'
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstsight.calibration.confidence import Calibration, Scale
+from firstsight.evaluation.calibration import Calibration, Scale
 from firstsight.recognition.learning import expectation
 
 

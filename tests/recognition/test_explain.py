@@ -5,7 +5,13 @@ import pandas as pd
 import pytest
 
 from firstsight.evaluation import fit_on
-from firstsight.methods import ESZSL, KernelPrototypes, TransductiveKernelPrototypes, ZeroShotClassifier, all_methods
+from firstsight.methods import (
+    ESZSL,
+    KernelPrototypes,
+    TransductiveKernelPrototypes,
+    ZeroShotClassifier,
+    all_methods,
+)
 from firstsight.recognition import answers, explain
 from firstsight.recognition.answers import answer
 

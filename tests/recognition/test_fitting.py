@@ -7,7 +7,7 @@ from firstsight.data import write_npz
 from firstsight.errors import BadInput, StaleCheckpoint
 from firstsight.evaluation import fit_on
 from firstsight.methods import ESZSL, DeepEmbedding, TransductiveDeepEmbedding
-from firstsight.models import load
+from firstsight.persistence.model_folder import load
 from firstsight.recognition import fit, fitting
 
 

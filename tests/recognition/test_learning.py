@@ -17,7 +17,7 @@ from firstsight.methods import (
     KernelPrototypes,
     TransductiveKernelPrototypes,
 )
-from firstsight.models import PictureCounts
+from firstsight.persistence.model_schema import PictureCounts
 from firstsight.recognition import Recognizer, learn, learning
 
 UNSEEN = ["peach", "plum"]

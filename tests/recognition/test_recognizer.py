@@ -13,8 +13,7 @@ from safetensors.numpy import load_file, save_file
 import firstsight
 from firstsight.data.feature_files import FeatureFile
 from firstsight.errors import BadInput
-from firstsight.models import BackboneUsed, Provenance
-from firstsight.models.model_schema import digest_of
+from firstsight.persistence.model_schema import BackboneUsed, Provenance, digest_of
 from firstsight.recognition import Recognizer, learn
 from firstsight.recognition.answers import NONE_OF_THESE
 from firstsight.recognition.shards import answer_shard

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from firstsight.errors import BadInput, CannotWrite
-from firstsight.execution import cluster as dask
-from firstsight.execution.worker import ClusterProblem
+from firstsight.experiments import cluster as dask
+from firstsight.experiments.worker import ClusterProblem
 from firstsight.recognition import Recognizer
 from firstsight.recognition import shards as on_shards
 
@@ -49,7 +49,7 @@ def test_every_shard_has_a_file_with_the_answers_of_one_call(recognise, shards, 
 
 
 def test_blocks_of_a_large_shard_are_numbered_through(recognise, shards, monkeypatch):
-    from firstsight.disk_rows import DiskRows
+    from firstsight._io.disk_samples import DiskRows
 
     monkeypatch.setattr(DiskRows, "block", 7)
     (file,) = recognise.answer_shards(shards[:1], shards[0].parent / "out")

@@ -16,7 +16,7 @@ from firstsight.encoders.embedding import embed
 from firstsight.encoders.letters import LETTERS
 from firstsight.methods import ESZSL, TransductiveKernelPrototypes
 from firstsight.recognition import Recognizer, fit, learn
-from firstsight.recognition.training_samples import fingerprint_features, in_training
+from firstsight.recognition.scoring import fingerprint_features, in_training
 
 NAMES = ["ring", "bar", "cross", "dot", "wedge", "frame"]
 UNSEEN = ["wedge", "frame"]

@@ -20,7 +20,7 @@ def synthetic():
 @pytest.fixture(scope="session")
 def results(synthetic, tmp_path_factory):
     """All invented records, read back."""
-    from firstsight.reporting.recorded_results import read_results
+    from firstsight.reporting.results import read_results
 
     folder = synthetic.write(tmp_path_factory.mktemp("results"), synthetic.all_records())
     return read_results(synthetic.write_map(folder))
@@ -29,6 +29,6 @@ def results(synthetic, tmp_path_factory):
 @pytest.fixture
 def read(synthetic, tmp_path):
     """Write some records and read them: `read([record, …])`."""
-    from firstsight.reporting.recorded_results import read_results
+    from firstsight.reporting.results import read_results
 
     return lambda records: read_results(synthetic.write(tmp_path / "records", records))

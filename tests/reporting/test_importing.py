@@ -8,7 +8,7 @@ import sys
 _CODE = """
 import importlib, pkgutil, warnings
 import matplotlib
-import firstsight.evaluation, firstsight.records  # which bring scipy, with warnings of its own
+import firstsight.evaluation, firstsight.experiments.records  # which bring scipy, with warnings of its own
 
 before = matplotlib.rcParams.copy(), list(warnings.filters)
 import firstsight.reporting
@@ -31,7 +31,7 @@ def test_importing_any_part_of_the_report_changes_no_global():
 
 def test_the_call_is_firstsight_report_whatever_was_imported_before():
     import firstsight
-    import firstsight.reporting.page.write_page
+    import firstsight.reporting.page
 
     assert firstsight.report is firstsight.reporting.report
     assert callable(firstsight.report)

@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from firstsight.reporting.published_figures import dataset_order, paper_order, published, published_figures
+from firstsight.reporting.results import dataset_order, paper_order, published, published_figures
 
 DATASETS = ["AWA1", "AWA2", "CUB", "SUN", "APY"]
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from firstsight.errors import BadInput, UnreadableFile
-from firstsight.reporting.recorded_results import read_results
+from firstsight.reporting.results import read_results
 
 
 def test_whatever_is_optional_may_be_missing_or_null(read, synthetic):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from firstsight.errors import UnreadableFile
-from firstsight.reporting.report_settings import ReportSettings, read_settings
+from firstsight.reporting.results import ReportSettings, read_settings
 
 PROJECT = Path(__file__).resolve().parents[2]
 

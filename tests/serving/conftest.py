@@ -19,9 +19,9 @@ from firstsight.data import make_dataset
 from firstsight.data.glyphs import describe, draw_letters
 from firstsight.encoders.letters import LetterBackbone
 from firstsight.methods import KernelPrototypes
-from firstsight.models import BackboneUsed, Provenance
+from firstsight.persistence.model_schema import BackboneUsed, Provenance
 from firstsight.recognition import Recognizer, fit
-from firstsight.serving.sample_pictures import SamplePictures
+from firstsight.serving.samples import SamplePictures
 from serving.small_server import LETTERS, UNSEEN, Server, as_png
 
 
@@ -74,8 +74,7 @@ def _clients(folder: Path):
     from starlette.testclient import TestClient
 
     from firstsight.serving.app import make_app
-    from firstsight.serving.service import make_service
-    from firstsight.serving.service_settings import read_settings
+    from firstsight.serving.service import make_service, read_settings
 
     with ExitStack() as stack:
 

@@ -13,11 +13,9 @@ import httpx
 import pytest
 import uvicorn
 
-from firstsight.serving.app import make_app
+from firstsight.serving.app import make_app, server_config
 from firstsight.serving.connections import BACKLOG, OTHER_FILES, allowed_connections
-from firstsight.serving.run_server import server_config
-from firstsight.serving.service import make_service
-from firstsight.serving.service_settings import read_settings
+from firstsight.serving.service import make_service, read_settings
 
 HEAD = b"POST /api/predict/one HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n"
 FORM = HEAD.replace(b"/one", b"") + b"Content-Type: multipart/form-data; boundary=x\r\n"
@@ -138,7 +136,7 @@ def test_a_body_that_keeps_coming_may_take_longer_than_the_limit(running, png):
 
 def test_who_takes_no_answer_is_cut_off(running, monkeypatch):
     server = running(timeout=0.3)
-    monkeypatch.setattr("firstsight.serving.routes_about.firstsight.__version__", "x" * (32 << 20))
+    monkeypatch.setattr("firstsight.serving.routes.firstsight.__version__", "x" * (32 << 20))
     line = server.open()
     line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     line.sendall(b"GET /api/model HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")

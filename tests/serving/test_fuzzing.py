@@ -58,7 +58,7 @@ def _request(case):
 
 
 def test_no_request_made_from_the_document_is_answered_with_500(serving, samples, tmp_path, monkeypatch):
-    monkeypatch.setattr("firstsight.serving.landscape.SAMPLES", 20)
+    monkeypatch.setattr("firstsight.serving.samples.SAMPLES", 20)
     client = serving(samples=samples, keep=str(tmp_path / "kept"))
     assert fuzz(client, 3) >= 30
 

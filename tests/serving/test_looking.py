@@ -15,9 +15,9 @@ import pytest
 from firstsight.evaluation import mean_class_accuracy
 from firstsight.methods import ESZSL
 from firstsight.recognition import Recognizer
-from firstsight.recognition.training_samples import remember_samples
-from firstsight.serving import landscape
-from firstsight.serving.sample_pictures import SamplePictures
+from firstsight.recognition.scoring import remember_samples
+from firstsight.serving import samples as landscape
+from firstsight.serving.samples import SamplePictures
 from serving.small_server import CHANGE, LETTERS, UNSEEN
 
 
@@ -201,7 +201,7 @@ def test_the_page_of_the_api_tells_every_route(steady):
 
 
 def test_readiness_and_the_log_say_in_one_sentence_that_the_backbone_is_missing(serving, letters, caplog):
-    from firstsight.models import BackboneUsed, Provenance
+    from firstsight.persistence.model_schema import BackboneUsed, Provenance
     from firstsight.recognition import Recognizer
 
     gone = Provenance(backbone=BackboneUsed(name="nobody/nothing", fingerprint="0", path=None))
@@ -222,7 +222,7 @@ def test_readiness_hides_a_bug_and_the_log_shows_it(serving, monkeypatch, caplog
     def broken(self):
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr("firstsight.serving.recognising.Recognising.warm_up", broken)
+    monkeypatch.setattr("firstsight.serving.service.Recognising.warm_up", broken)
     client = serving()
     until = time.monotonic() + 30
     while (found := client.get("/ready").json())["error"].startswith("The model is being") and time.monotonic() < until:

@@ -7,9 +7,8 @@ import time
 import pytest
 
 from firstsight.errors import BadInput
-from firstsight.serving.protection import GUESSES_AT_ONCE
-from firstsight.serving.rates import Rates, share_rates
-from firstsight.serving.service_settings import read_settings
+from firstsight.serving.security import GUESSES_AT_ONCE, Rates, share_rates
+from firstsight.serving.service import read_settings
 from serving.small_server import CHANGE
 
 TOKEN = "a token of some length"
@@ -131,7 +130,7 @@ def bearer(token):
 )
 def test_wrong_tokens_are_limited_on_every_route(serving, monkeypatch, method, path):
     now = [100.0]
-    monkeypatch.setattr("firstsight.serving.rates.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("firstsight.serving.security.time.monotonic", lambda: now[0])
     client = serving(token=TOKEN)
     for _ in range(GUESSES_AT_ONCE):
         assert client.request(method, path, headers=bearer("a wrong one")).status_code == 401
@@ -148,7 +147,7 @@ def test_wrong_tokens_are_limited_on_every_route(serving, monkeypatch, method, p
 
 
 def test_neither_right_tokens_nor_missing_ones_nor_a_session_are_limited_as_wrong_ones(serving, monkeypatch):
-    monkeypatch.setattr("firstsight.serving.rates.time.monotonic", lambda: 100.0)
+    monkeypatch.setattr("firstsight.serving.security.time.monotonic", lambda: 100.0)
     client = serving(token=TOKEN)
     for _ in range(GUESSES_AT_ONCE + 5):
         assert client.get("/api/model", headers=bearer(TOKEN)).status_code == 200
@@ -164,8 +163,8 @@ def test_neither_right_tokens_nor_missing_ones_nor_a_session_are_limited_as_wron
 
 def test_workers_count_wrong_tokens_together(serving, tmp_path, monkeypatch):
     share_rates(str(tmp_path))
-    monkeypatch.setattr("firstsight.serving.rates.time.monotonic", lambda: 100.0)
-    monkeypatch.setattr("firstsight.serving.protection.SHARED", "FIRSTSIGHT_TEST_SHARED")
+    monkeypatch.setattr("firstsight.serving.security.time.monotonic", lambda: 100.0)
+    monkeypatch.setattr("firstsight.serving.security.SHARED", "FIRSTSIGHT_TEST_SHARED")
     monkeypatch.setenv("FIRSTSIGHT_TEST_SHARED", str(tmp_path))
     workers = [serving(token=TOKEN), serving(token=TOKEN)]
     statuses = [
@@ -232,7 +231,7 @@ def test_who_asks_too_often_waits(serving):
 
 def test_rates_are_counted_by_client_and_forgotten_in_time(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("firstsight.serving.protection.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("firstsight.serving.security.time.monotonic", lambda: now[0])
     rates = Rates(2.0)
     assert [rates.wait("a") for _ in range(8)] == [0.0] * 8
     assert rates.wait("a") == pytest.approx(0.5)
@@ -243,7 +242,7 @@ def test_rates_are_counted_by_client_and_forgotten_in_time(monkeypatch):
 
 
 def test_workers_count_a_client_together(tmp_path, monkeypatch):
-    monkeypatch.setattr("firstsight.serving.rates.time.monotonic", lambda: 100.0)
+    monkeypatch.setattr("firstsight.serving.security.time.monotonic", lambda: 100.0)
     share_rates(str(tmp_path))
     workers = [Rates(2.0, str(tmp_path)) for _ in range(2)]
     assert [workers[number % 2].wait("a") for number in range(8)] == [0.0] * 8

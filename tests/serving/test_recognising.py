@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from PIL import Image
 
-from firstsight.serving import keeping
+from firstsight.serving import confirmed_images as keeping
 from serving.small_server import CHANGE, UNSEEN, as_png, stroke
 
 

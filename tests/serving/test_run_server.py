@@ -154,7 +154,8 @@ def test_serve_says_what_is_wrong_before_it_starts(tmp_path, saved, capsys):
 
 
 def test_worker_processes_are_told_to_import_nothing_from_the_current_folder(saved, monkeypatch):
-    from firstsight.serving import run_server, serve
+    from firstsight.serving import app as run_server
+    from firstsight.serving import serve
 
     class Supervisor:
         def __init__(self, config, sockets):

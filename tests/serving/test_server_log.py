@@ -12,8 +12,8 @@ import time
 import httpx
 import pytest
 
-from firstsight.serving.server_log import server_log
-from firstsight.terminal import logger
+from firstsight._io.terminal import logger
+from firstsight.serving.monitoring import server_log
 from serving.small_server import Server
 
 TOKEN = "a token of some length"

@@ -11,8 +11,7 @@ import pytest
 
 from firstsight.data import read_descriptions
 from firstsight.recognition import Recognizer
-from firstsight.serving.attribute_groups import grouped
-from firstsight.serving.teaching import text_model_of
+from firstsight.serving.teaching import grouped, text_model_of
 from serving.small_server import CHANGE, LETTERS, teach, teach_at_once
 
 
@@ -260,7 +259,7 @@ def test_a_class_is_taught_by_a_sentence(serving, shared, tmp_path, drawn):
 
 
 def test_a_model_of_another_backbone_takes_its_backbone_along(client, model, letters, png):
-    from firstsight.models import BackboneUsed, Provenance
+    from firstsight.persistence.model_schema import BackboneUsed, Provenance
 
     other = BackboneUsed(name="nobody/nothing", fingerprint="0" * 32, dim=512)
     Recognizer(letters.model, Provenance(backbone=other)).save(model)

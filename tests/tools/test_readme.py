@@ -12,7 +12,7 @@ from firstsight.data import load_dataset
 from firstsight.errors import BadInput
 from firstsight.evaluation import evaluate, percent
 from firstsight.methods import make_estimator, own_methods
-from firstsight.reporting.tables.table_formats import markdown_table
+from firstsight.reporting.table import markdown_table
 
 PROJECT = Path(__file__).resolve().parents[2]
 _TOOL = runpy.run_path(str(PROJECT / "tools" / "readme.py"))

@@ -13,7 +13,7 @@ import pytest
 
 import firstsight
 from firstsight.methods import all_methods
-from firstsight.reporting.recorded_results import read_results
+from firstsight.reporting.results import read_results
 
 PROJECT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(PROJECT / "tools"))

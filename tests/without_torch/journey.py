@@ -90,7 +90,7 @@ def benchmark(kept):
 
 
 def all_methods_are_those_that_can_be_trained(kept):
-    from firstsight.execution.plan import choose_methods
+    from firstsight.experiments.plan import choose_methods
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -137,7 +137,7 @@ def serve(kept):
 def export_to_onnx(kept):
     pytest.importorskip("onnx")
     onnxruntime = pytest.importorskip("onnxruntime")
-    from firstsight.models.onnx_export import export_onnx
+    from firstsight.persistence.onnx_export import export_onnx
 
     model = kept["model"].model
     export_onnx(model, kept["folder"] / "model.onnx")
@@ -157,7 +157,7 @@ def encode_images_with_an_exported_backbone(kept):
     from safetensors.numpy import save_file
 
     from firstsight.encoders.backbone import Backbone
-    from firstsight.encoders.pictures import PictureEncoder
+    from firstsight.encoders.images import PictureEncoder
     from firstsight.encoders.runtimes import _exported
 
     folder = kept["folder"] / "backbone"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from firstsight.terminal import counted, say, write_out
+from firstsight._io.terminal import counted, say, write_out
 
 app = typer.Typer(no_args_is_help=True)
 Model = Annotated[Path, typer.Argument(help="A model folder.")]
@@ -25,7 +25,7 @@ def list_classes(
     ] = None,
 ) -> None:
     """Show every class of a model and whether training had samples of it."""
-    from firstsight.files import csv_of, write_atomically
+    from firstsight._io.files import csv_of, write_atomically
     from firstsight.recognition import Recognizer
 
     recognizer = Recognizer.load(model)

@@ -26,8 +26,8 @@ def check(path: Data, features: Features = None) -> None:
     """
     from rich.markup import escape
 
+    from firstsight._io.terminal import in_one_line, screen
     from firstsight.data import audit
-    from firstsight.terminal import in_one_line, screen
 
     report = audit(path, features)
     console = screen(markup=True)
@@ -67,10 +67,10 @@ def make(
 
     Anybody's zero-shot code reads att_splits.mat and the feature file; so do `firstsight fit` and `evaluate`.
     """
+    from firstsight._io.terminal import say
     from firstsight.data import read_descriptions
     from firstsight.data.feature_files import read_feature_file
     from firstsight.data.proposed_splits import propose_splits, write_xlsa17
-    from firstsight.terminal import say
 
     file = read_feature_file(samples)
     if file.labels is None:

@@ -38,12 +38,12 @@ def demo(
     """Learn 133 accented letters, then name 40 that were never shown: by the default and by the paper's methods."""
     import numpy as np
 
+    from firstsight._io.files import write_atomically
+    from firstsight._io.terminal import screen
     from firstsight.cli.options import write_json
     from firstsight.data import load_dataset
     from firstsight.evaluation import evaluate, percent
-    from firstsight.files import write_atomically
     from firstsight.methods import make_estimator
-    from firstsight.terminal import screen
 
     console = screen(soft_wrap=False)
     data = load_dataset("glyphs")
@@ -134,8 +134,8 @@ def _markdown(records: list[dict[str, Any]]) -> str:
 def _draw(data: ZeroShotDataset, models: dict[str, Any], out: Path, random: np.random.Generator) -> None:
     import numpy as np
 
-    from firstsight.reporting.figures.demo_figures import embedding_map, sample_predictions
-    from firstsight.reporting.figures.figure_style import COLOURS, save_figure
+    from firstsight.reporting.embedding_maps import embedding_map, sample_predictions
+    from firstsight.reporting.figure_style import COLOURS, save_figure
 
     X, y = data.part("test_unseen")
     shown = random.choice(data.unseen_classes, size=len(COLOURS), replace=False)

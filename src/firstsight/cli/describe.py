@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from firstsight._io.terminal import counted, say
 from firstsight.cli.embed import Device
-from firstsight.terminal import counted, say
 
 DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 
@@ -42,7 +42,7 @@ def describe(
     are taken as they are, 85% becomes 0.85, yes and no become 1 and 0, an empty cell takes its column's mean. With
     --attributes: an empty table to fill in, which a second `describe` then reads.
     """
-    from firstsight.encoders.describing import describe
+    from firstsight.encoders.descriptions import describe
 
     names = None if attributes is None else attributes.split(",")
     made = describe(classes, encoder=encoder, prompt=prompt, attributes=names, scale=scale, out=out, device=device)

@@ -36,12 +36,12 @@ def evaluate(
     json: Annotated[Path | None, typer.Option(help="Also write the result to this file.")] = None,
 ) -> None:
     """Fit a method on the training rows and print T1, ts, tr and H: mean per-class accuracies in percent."""
+    from firstsight._io.terminal import say
     from firstsight.data import load_dataset
-    from firstsight.data.rules.features import odd_values
+    from firstsight.data.rules import odd_values
     from firstsight.data.unchecked import UncheckedDataset
     from firstsight.evaluation import evaluate as run
     from firstsight.methods import default_method, make_estimator
-    from firstsight.terminal import say
 
     parameters = read_assignments(set, preset)
     method = method or default_method(parameters)
@@ -75,8 +75,8 @@ def _record(result: Result, dataset: ZeroShotDataset, seed: int) -> dict[str, An
 
 
 def _show(record: dict[str, Any], method: str) -> None:
+    from firstsight._io.terminal import in_one_line, screen
     from firstsight.evaluation import TITLES
-    from firstsight.terminal import in_one_line, screen
 
     figures = "  ".join(f"{title} {record[name]:.1f}" for name, title in TITLES.items() if record[name] is not None)
     console = screen()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from firstsight.terminal import counted, say
+from firstsight._io.terminal import counted, say
 
 
 def export(

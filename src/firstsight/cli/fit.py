@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from firstsight._io.terminal import counted, say
 from firstsight.cli.options import Data, Features, Method, Overwrite, Preset, Seed, Set, Setting, read_assignments
 from firstsight.errors import BadInput
-from firstsight.terminal import counted, say
 
 if TYPE_CHECKING:
     from firstsight.recognition import Recognizer

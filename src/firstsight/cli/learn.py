@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from firstsight._io.terminal import counted, say
 from firstsight.cli.embed import DEFAULT_BACKBONE, BackboneOption, BatchSize, Device, Runtime
 from firstsight.cli.options import Overwrite, Preset, Seed, Set, read_assignments
-from firstsight.terminal import counted, say
 
 if TYPE_CHECKING:
     from firstsight.recognition import Recognizer

@@ -11,6 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from firstsight._io.terminal import screen, set_volume, shown_on_screen, visible
 from firstsight.cli import (
     benchmark,
     classes,
@@ -29,7 +30,6 @@ from firstsight.cli import (
     tune,
 )
 from firstsight.errors import FirstsightError
-from firstsight.terminal import screen, set_volume, shown_on_screen, visible
 
 
 class Interrupted(Exception):

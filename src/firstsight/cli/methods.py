@@ -50,8 +50,8 @@ def _about(word: str) -> dict[str, Any]:
 
 
 def _show_all(rows: list[dict[str, Any]]) -> None:
+    from firstsight._io.terminal import screen
     from firstsight.devices import torch_is_installed
-    from firstsight.terminal import screen
 
     console, marked = screen(), not torch_is_installed()
     listed = [{**row, "name": row["name"] + " *" * (marked and row["needs_torch"])} for row in rows]
@@ -81,8 +81,8 @@ def _show_one(row: dict[str, Any]) -> None:
 
     from rich.table import Table
 
+    from firstsight._io.terminal import screen
     from firstsight.methods import all_methods
-    from firstsight.terminal import screen
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("parameter", "default", "`firstsight tune` tries"):

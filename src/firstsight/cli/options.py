@@ -91,7 +91,7 @@ def settings_of(setting: Setting) -> tuple[str, ...]:
 def write_json(path: Path, value: Any) -> None:
     import json
 
-    from firstsight.files import write_atomically
+    from firstsight._io.files import write_atomically
 
     write_atomically(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from firstsight._io.terminal import counted, say, write_out
 from firstsight.cli.embed import Device
 from firstsight.cli.options import EngineOption, SchedulerOption, Where
 from firstsight.errors import BadInput
-from firstsight.terminal import counted, say, write_out
 
 if TYPE_CHECKING:
     from firstsight.recognition import Answers, Recognizer
@@ -158,7 +158,7 @@ def _candidates(words: str) -> str | list[str]:
 @contextmanager
 def _bars() -> Iterator[Callable[[int, int], None]]:
     """A bar for pictures and, when counting starts anew, another one for reasons."""
-    from firstsight.terminal import progress
+    from firstsight._io.terminal import progress
 
     with ExitStack() as stack:
         bar, last = None, 0
@@ -175,9 +175,9 @@ def _bars() -> Iterator[Callable[[int, int], None]]:
 
 
 def _write(answers: Answers, csv: Path | None, json: Path | None, ranked: bool, on_screen: bool) -> None:
+    from firstsight._io.files import write_atomically
     from firstsight.cli.options import write_json
     from firstsight.encoders.embedding import tell_skipped
-    from firstsight.files import write_atomically
     from firstsight.recognition.answers import NO_CALIBRATION
 
     tell_skipped(list(answers.skipped))
@@ -207,7 +207,7 @@ def _tell_far(answers: Answers, accept_all: bool) -> None:
 
 
 def _as_csv(answers: Answers, ranked: bool) -> str:
-    from firstsight.files import csv_of
+    from firstsight._io.files import csv_of
 
     table = answers.ranked() if ranked else answers.to_frame().drop(columns=["rejected", "distance"], errors="ignore")
     if "confidence" in table:

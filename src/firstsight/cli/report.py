@@ -25,8 +25,8 @@ def report(
     open: Annotated[Open, typer.Option(help="Open the page in the browser when it is ready.")] = Open.no,
 ) -> None:
     """Make a self-contained page (and CSV, LaTeX, Markdown and PNG files) from benchmark records; runs no method."""
+    from firstsight._io.terminal import progress, screen
     from firstsight.reporting import report as make_report
-    from firstsight.terminal import progress, screen
 
     with progress("tables and figures", total=None) as show:
         page = make_report(results, out, lambda done, of: show(done, of=of))

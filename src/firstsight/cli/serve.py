@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
+from firstsight._io.terminal import logger
 from firstsight.cli.embed import Device
 from firstsight.errors import BadInput, FirstsightError
-from firstsight.terminal import logger
 
 Host = Annotated[str, typer.Option(help="The address to listen on; any but this machine's own needs a token.")]
 Token = Annotated[
@@ -44,7 +44,7 @@ def _report_as_json(command: Callable[..., None]) -> Callable[..., None]:
         except Exception as error:
             if log_format is not LogFormat.json:
                 raise
-            from firstsight.serving.server_log import json_line
+            from firstsight.serving.monitoring import json_line
 
             known = isinstance(error, FirstsightError)
             fields = {} if known else {"traceback": "".join(traceback.format_exception(error))}
@@ -114,7 +114,7 @@ def _log(log_format: LogFormat) -> dict[str, str]:
 
 
 def _read_token(path: Path) -> str:
-    from firstsight.files import require_file
+    from firstsight._io.files import require_file
 
     try:
         return require_file(path).read_text(encoding="ascii").strip()

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from firstsight.execution.entries import Entry
-    from firstsight.records import Record
-    from firstsight.tuning import Choice
-    from firstsight.tuning.candidates import Candidate
+    from firstsight.experiments.candidates import Candidate
+    from firstsight.experiments.entries import Entry
+    from firstsight.experiments.records import Record
+    from firstsight.experiments.tune import Choice
 
 
 class Search(StrEnum):
@@ -102,9 +102,9 @@ def tune(
     FILE.trials, and the same command goes on from there when it was killed.
     """
     from firstsight.data import load_dataset
-    from firstsight.tuning import tune as run
-    from firstsight.tuning.choices import refuse_to_lose
-    from firstsight.tuning.trials import forget_trials
+    from firstsight.experiments.candidates import forget_trials
+    from firstsight.experiments.choices import refuse_to_lose
+    from firstsight.experiments.tune import tune as run
 
     _refuse_contradictions(objective, search, trials, out)
     where: dict[str, Any] = {"engine": engine.value, "scheduler": scheduler, "processes": processes}
@@ -134,7 +134,7 @@ def tune(
 
 
 def _tell(records: list[Record]) -> None:
-    from firstsight.tuning.search import fit_in_a_line
+    from firstsight.experiments.tune import fit_in_a_line
 
     _console().print(fit_in_a_line(records))
 
@@ -154,7 +154,7 @@ def _tunable_default(fixed: dict[str, Any], grid: list[str] | None) -> str:
 
 def _entry(method: str, fixed: dict[str, Any]) -> Entry:
     """A method with the parameters that every candidate has, judged before the data are read."""
-    from firstsight.execution.entries import Entry
+    from firstsight.experiments.entries import Entry
     from firstsight.methods import make_estimator, word_of
 
     word = word_of(type(make_estimator(method, fixed)))
@@ -174,8 +174,8 @@ def _refuse_contradictions(objective: Setting, search: Search, trials: int | Non
 def show_choice(choice: Choice) -> None:
     """The table of candidates, and what was chosen for each objective."""
     from firstsight.evaluation import TITLES
-    from firstsight.execution.plan import in_words
-    from firstsight.tuning.candidates import FIGURE, at_an_end
+    from firstsight.experiments.candidates import FIGURE, at_an_end
+    from firstsight.experiments.plan import in_words
 
     console = _console()
     best = {o: choice.winner(o) for o in choice.objectives}
@@ -202,9 +202,8 @@ def _tune_all(
     seed: int, folder: Path,
 ) -> None:  # fmt: skip
     from firstsight.data import load_dataset
-    from firstsight.execution.plan import cheapest_first, choose_methods
-    from firstsight.tuning import tune_all
-    from firstsight.tuning.search import fit_in_a_line
+    from firstsight.experiments.plan import cheapest_first, choose_methods
+    from firstsight.experiments.tune import fit_in_a_line, tune_all
 
     words = choose_methods(methods)
     choices = tune_all(
@@ -219,7 +218,8 @@ def _tune_all(
 
 
 def _save_model(choice: Choice, out: Path) -> None:
-    from firstsight.models import Provenance, save
+    from firstsight.persistence.model_folder import save
+    from firstsight.persistence.model_schema import Provenance
 
     model, dataset = choice.fit(verbose=True), choice.dataset
     save(model, out, Provenance.of(model, dataset, seed=choice.seed, tuned=choice.best))
@@ -227,7 +227,7 @@ def _save_model(choice: Choice, out: Path) -> None:
 
 
 def _console() -> Console:
-    from firstsight.terminal import screen
+    from firstsight._io.terminal import screen
 
     return screen()
 
@@ -259,7 +259,7 @@ def _table(candidates: list[Candidate], best: dict[str, Candidate]) -> Table:
     from rich.table import Table
 
     from firstsight.evaluation import TITLES
-    from firstsight.tuning.candidates import FIGURE
+    from firstsight.experiments.candidates import FIGURE
 
     titles = {objective: TITLES[FIGURE[objective]] for objective in best}
     table = Table(box=None, pad_edge=False, header_style="bold")

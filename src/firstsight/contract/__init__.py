@@ -14,9 +14,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from firstsight.contract import bad_input, construction, extremes, fit_checks, score_checks
-from firstsight.contract.exemptions import exemptions
-from firstsight.contract.trial import Trial
+from firstsight.contract import fit_checks, input_checks, score_checks
+from firstsight.contract.trial import Trial, exemptions
 from firstsight.methods import ZeroShotClassifier
 
 
@@ -31,9 +30,7 @@ def _checks_of(module: ModuleType) -> dict[str, Callable[[Trial], None]]:
 
 # Every function named check_… in these modules, in the order of the files.
 CHECKS = {
-    name: check
-    for module in (construction, fit_checks, score_checks, bad_input, extremes)
-    for name, check in _checks_of(module).items()
+    name: check for module in (fit_checks, score_checks, input_checks) for name, check in _checks_of(module).items()
 }
 
 

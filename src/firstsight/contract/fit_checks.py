@@ -13,7 +13,7 @@ import pandas as pd
 
 from firstsight.contract.task import UNSEEN
 from firstsight.contract.trial import Trial, close, same
-from firstsight.evaluation.metrics import mean_class_accuracy
+from firstsight.evaluation.scores import mean_class_accuracy
 
 # Chance is 1/8. The task is easy: the methods at hand reach 0.9 and more. With shuffled labels whole classes are
 # right or wrong at once, so that one fit of 138 reached 0.36 by luck; no mean of three was above 0.28.

@@ -75,7 +75,7 @@ def make_task(seed: int = 1, shared_space: bool = False) -> Task:
 
 def read_models() -> None:
     """The loop of the fresh process: a folder and rows come in by a line of JSON, scores go out by a file."""
-    from firstsight.models import load
+    from firstsight.persistence.model_folder import load
 
     for line in sys.stdin:
         job = json.loads(line)

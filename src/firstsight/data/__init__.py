@@ -1,13 +1,13 @@
 """Data sets: what one is, how to read the community's and one's own, and how to audit the files."""
 
+from firstsight.data.audit import AuditReport, Finding, audit
 from firstsight.data.dataset import ZeroShotDataset
 from firstsight.data.feature_files import read_features
+from firstsight.data.formats.npz import read_npz, write_npz
+from firstsight.data.formats.tables import read_tables
+from firstsight.data.formats.xlsa17 import read_xlsa17
 from firstsight.data.loading import load_dataset
 from firstsight.data.proposed_splits import Proposal, make_dataset, propose_splits, write_xlsa17
-from firstsight.data.readers.npz import read_npz, write_npz
-from firstsight.data.readers.tables import read_tables
-from firstsight.data.readers.xlsa17 import read_xlsa17
-from firstsight.data.rules.audit import AuditReport, Finding, audit
 from firstsight.data.table_files import read_descriptions
 from firstsight.data.unchecked import UncheckedDataset
 

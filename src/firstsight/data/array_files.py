@@ -10,8 +10,8 @@ from typing import IO
 
 import numpy as np
 
+from firstsight._io.files import Allowance, require_file, write_atomically
 from firstsight.errors import BadInput, UnreadableFile
-from firstsight.files import Allowance, require_file, write_atomically
 
 _BLOCK = 1 << 20
 _LARGEST_TEXT = 1 << 16  # bytes of one entry

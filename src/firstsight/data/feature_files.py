@@ -1,4 +1,4 @@
-"""Rows of features in files: what `firstsight embed` writes and later commands read, arrays, and tables."""
+"""Feature files: what `firstsight embed` writes and later commands read, arrays, and tables."""
 
 from __future__ import annotations
 
@@ -7,15 +7,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
 
+from firstsight._io.files import atomic_path, csv_of, write_atomically
 from firstsight.data.array_files import read_arrays, read_names, write_arrays
-from firstsight.data.rules.arrays import as_float32
+from firstsight.data.rules import as_float32
 from firstsight.data.table_files import numbers, read_table, read_texts, texts
 from firstsight.errors import BadInput, UnreadableFile
-from firstsight.files import atomic_path, csv_of, write_atomically
 
 if TYPE_CHECKING:
-    from firstsight.data.feature_header import Backbone
+    pass
+
+
+# What a feature file says of the model that made its features: the schema of its `backbone`.
+
+
+class Backbone(BaseModel):
+    """A vision model by what it is, not by where it lies."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    name: str = Field(description="what transformers calls it, or its folder's name")
+    fingerprint: str = Field(description="digest of its weights and its preprocessing")
+    dim: int = Field(ge=1, description="features per picture")
+
+
+# Rows of features in files: what `firstsight embed` writes and later commands read, arrays, and tables.
 
 _ARRAYS = (".npy", ".npz")
 
@@ -156,8 +173,6 @@ def _read_samples(path: Path) -> tuple[np.ndarray, list[Any], list[str] | None, 
 
 
 def _header() -> type[Backbone]:
-    from firstsight.data.feature_header import Backbone  # pydantic takes longer to import than all the rest
-
     return Backbone
 
 

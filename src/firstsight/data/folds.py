@@ -1,4 +1,4 @@
-"""Class-wise validation: seen classes play the unseen ones, and nothing of the test can be reached."""
+"""Class-wise validation folds and held-out shares of rows."""
 
 from __future__ import annotations
 
@@ -7,11 +7,39 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firstsight.data.holding_out import check_share, hold_out
 from firstsight.errors import BadInput
 
 if TYPE_CHECKING:
     from firstsight.data.dataset import ZeroShotDataset
+
+
+# Holding out a share of every class's rows.
+
+
+def check_share(share: float) -> None:
+    """Refuse what is no share of rows; the argument is called `held_out` everywhere."""
+    if not 0 <= share < 1:
+        raise BadInput(f"`held_out` is a share from 0 up to (not including) 1, but is {share}; try 0.2.")
+
+
+def held_out_of(count: int, share: float) -> int:
+    """How many of `count` rows are held out: the nearest whole number, at least one, and at least one row stays."""
+    return min(count - 1, max(1, round(share * count))) if share else 0
+
+
+def hold_out(
+    rows: np.ndarray, labels: np.ndarray, share: float, random: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """`rows` that stay and `rows` held out, both sorted; of every class in `labels[rows]` the same share is drawn."""
+    held: list[np.ndarray] = [np.empty(0, dtype=np.int64)]
+    for label in np.unique(labels[rows]):
+        own = random.permutation(rows[labels[rows] == label])
+        held.append(own[: held_out_of(own.size, share)])
+    chosen = np.sort(np.concatenate(held))
+    return np.setdiff1d(rows, chosen), chosen
+
+
+# Class-wise validation: seen classes play the unseen ones, and nothing of the test can be reached.
 
 # How many validation classes the community's benchmarks use (Xian et al.).
 _CUSTOMARY = {"AWA1": 13, "AWA2": 13, "CUB": 50, "SUN": 65, "APY": 5}

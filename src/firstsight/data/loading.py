@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 
 from firstsight.data.dataset import ZeroShotDataset
-from firstsight.data.readers import find_reader
+from firstsight.data.formats import find_reader
 from firstsight.data.unchecked import UncheckedDataset
 from firstsight.errors import FirstsightWarning
 

@@ -15,9 +15,9 @@ from types import ModuleType
 
 import numpy as np
 
+from firstsight._io.files import require_file
 from firstsight.data import hdf5_process, matfile_hdf5, matfile_v5
 from firstsight.errors import BadInput, UnreadableFile
-from firstsight.files import require_file
 
 
 def read_matrix(path: str | Path, name: str) -> np.ndarray:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from firstsight._io.files import Allowance
 from firstsight.errors import BadInput, UnreadableFile
-from firstsight.files import Allowance
 
 if TYPE_CHECKING:
     import h5py

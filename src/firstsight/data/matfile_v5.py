@@ -15,8 +15,8 @@ from typing import BinaryIO, Literal, NamedTuple
 
 import numpy as np
 
+from firstsight._io.files import Allowance
 from firstsight.errors import BadInput, UnreadableFile
-from firstsight.files import Allowance
 
 _HEADER = 128  # bytes of text, version and byte-order mark before the first variable
 _BLOCK = 1 << 20

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firstsight.data.dataset import ZeroShotDataset
-from firstsight.data.holding_out import check_share, hold_out
-from firstsight.data.readers.xlsa17 import SPLITS_FILE
-from firstsight.data.training_set import check_described
+from firstsight._io.files import write_atomically
+from firstsight.data.dataset import ZeroShotDataset, check_described
+from firstsight.data.folds import check_share, hold_out
+from firstsight.data.formats.xlsa17 import SPLITS_FILE
 from firstsight.errors import BadInput, FirstsightWarning, UnknownName
-from firstsight.files import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,22 +1,53 @@
-"""Tables, CSV or Parquet: texts stay texts, and a line that does not fit the heading is refused by its number."""
+"""Tables in CSV or Parquet: text stays text, and a line that does not fit the header is an error with its number."""
 
 from __future__ import annotations
 
 import csv
+import difflib
+import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firstsight.data.rules.arrays import as_float32
+from firstsight._io.files import Allowance, csv_name, require_file
+from firstsight.data.rules import as_float32
 from firstsight.errors import BadInput, UnreadableFile
-from firstsight.files import Allowance, csv_name, require_file
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# Names that a person takes for one and a program for two.
+
+
+def squeezed(name: str) -> str:
+    """A name without what a reader overlooks: case, spaces, underscores, hyphens, invisible marks, composed letters.
+
+    >>> squeezed("Polar_Bear") == squeezed("polar bear")
+    True
+    """
+    text = unicodedata.normalize("NFKC", name).casefold()
+    text = "".join(letter for letter in text if unicodedata.category(letter) not in ("Cc", "Cf"))
+    return re.sub(r"[\s_-]+", "", text)
+
+
+def same_on_screen(one: str, other: str) -> bool:
+    """Whether two names differ in their code points alone, such as é in one piece and in two."""
+    return unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", other)
+
+
+def nearest_name(name: str, names: Sequence[str]) -> str | None:
+    """The name that is the same when both are `squeezed`, else the one that looks most like it."""
+    same = {squeezed(known): known for known in reversed(names)}.get(squeezed(name))
+    return same or next(iter(difflib.get_close_matches(name, names, n=1, cutoff=0.75)), None)
+
+
+# Tables, CSV or Parquet: texts stay texts, and a line that does not fit the heading is refused by its number.
 
 SUFFIXES = (".csv", ".parquet")
 _KNOWN_COLUMNS = {"class", "split", "sample", "unseen"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firstsight.data.rules.arrays import PARTS
+from firstsight.data.rules import PARTS
 
 if TYPE_CHECKING:
     from firstsight.data.dataset import ZeroShotDataset

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
+from firstsight._io.files import open_regular, write_atomically
 from firstsight.errors import CannotWrite
-from firstsight.files import open_regular, write_atomically
 
 try:
     import fcntl

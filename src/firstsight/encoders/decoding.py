@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from firstsight.encoders.picture_formats import Undecodable, claimed_bytes, decoder_bytes, open_picture, stored_bytes
+from firstsight.encoders.image_formats import Undecodable, claimed_bytes, decoder_bytes, open_picture, stored_bytes
 
 __all__ = ["Undecodable", "check_in_memory", "decode_picture", "decoded", "quiet_pillow"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from firstsight import encoders
+from firstsight._io.terminal import logger, progress, say
 from firstsight.data.feature_files import FeatureFile, table_beside, write_feature_file
 from firstsight.encoders.backbone import DEFAULT
-from firstsight.encoders.folders import PictureFolder, name_as_text, survey_pictures
+from firstsight.encoders.image_folders import PictureFolder, name_as_text, survey_pictures
 from firstsight.errors import BadInput
-from firstsight.terminal import logger, progress, say
 
 SKIPPED_SHOWN = 20
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from firstsight._io.files import open_regular, read_regular
 from firstsight.errors import BadInput, UnreadableFile
-from firstsight.files import open_regular, read_regular
 
 # Weights as safetensors only: the other formats can run code while they are read.
 _WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
+from firstsight._io.files import cache_folder, write_atomically
 from firstsight.devices import PRECISIONS, find_device, lowered, torch
 from firstsight.encoders.backbone import Backbone
 from firstsight.encoders.cache import remove_leftovers, writing_to
 from firstsight.encoders.letters import LetterBackbone
 from firstsight.errors import BadInput, CannotWrite, UnknownName
-from firstsight.files import cache_folder, write_atomically
 
 RUNTIMES = ("auto", "torch", "onnx")
 # Exporting a ResNet-50 takes as long as it saves on this many pictures.

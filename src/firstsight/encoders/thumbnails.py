@@ -9,7 +9,7 @@ from pathlib import Path
 from PIL import Image
 
 from firstsight.encoders.decoding import InMemory, Undecodable, decoded, quiet_pillow
-from firstsight.encoders.pictures import read_content
+from firstsight.encoders.images import read_content
 
 SIDE = 224  # pixels: twice what a card shows at the least, for fine screens
 BYTES = 12_000  # a thousand of them make a page of sixteen megabytes

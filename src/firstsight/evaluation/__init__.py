@@ -1,7 +1,8 @@
 """Metrics and the evaluation protocol."""
 
 from firstsight.evaluation.estimators import core_of, fit_on, fitted_core, predictions_of, scores_of
-from firstsight.evaluation.metrics import (
+from firstsight.evaluation.protocol import SETTINGS, Result, evaluate
+from firstsight.evaluation.scores import (
     TITLES,
     Figures,
     figures,
@@ -10,7 +11,6 @@ from firstsight.evaluation.metrics import (
     per_class_accuracy,
     percent,
 )
-from firstsight.evaluation.protocol import SETTINGS, Result, evaluate
 
 __all__ = [
     "SETTINGS",

@@ -1,23 +1,57 @@
-"""What a fit has touched, found by watching it: which rows with labels, which without, which descriptions."""
+"""Leakage audit: observe a fit and report which samples, labels and descriptions it used."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
 
 import numpy as np
 
+from firstsight._io.disk_samples import LARGEST_BLOCK, DiskRows, blocks_of
 from firstsight.data import ZeroShotDataset
-from firstsight.disk_rows import LARGEST_BLOCK, DiskRows, blocks_of
-from firstsight.observing import observing
+
+# Watching a fit: the base class tells observers what it keeps from a method and what it hands on to it.
+
+
+class Observer(Protocol):
+    """What is reported of every fit inside an `observing` block, whichever estimator, pipeline or search it is."""
+
+    def prepared(self, S: np.ndarray, U: np.ndarray) -> None:
+        """The scaled descriptions of seen and of unseen classes; an inductive method gets the first alone."""
+
+    def handed_on(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """The arguments of `_fit` by name. Not told where a method has a `fit` of its own that calls `_fit` itself."""
+
+
+_observers: ContextVar[tuple[Observer, ...]] = ContextVar("observers", default=())
+
+
+@contextmanager
+def observing(observer: Observer) -> Iterator[None]:
+    """Tell `observer` of every fit inside the block."""
+    token = _observers.set((*_observers.get(), observer))
+    try:
+        yield
+    finally:
+        _observers.reset(token)
+
+
+def observers() -> tuple[Observer, ...]:
+    """Who is to be told."""
+    return _observers.get()
+
+
+# What a fit has touched, found by watching it: which rows with labels, which without, which descriptions.
 
 
 class Watched:
     """Stands before an estimator, notes what its `fit` is handed and what reaches the method behind it.
 
     Everything else it leaves to the estimator, which may be a method, a pipeline that ends in one, or anything else
-    with a `fit`. What reaches a method is told by firstsight's base class (`firstsight.observing`).
+    with a `fit`. What reaches a method is told by firstsight's base class (`firstsight.evaluation.leakage`).
     """
 
     def __init__(self, estimator: Any) -> None:

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from firstsight.data import ZeroShotDataset, load_dataset
 from firstsight.errors import BadInput
 from firstsight.evaluation.estimators import core_of, fit_on, is_transductive, parameter_prefix, predictions_of
-from firstsight.evaluation.metrics import TITLES, figures
+from firstsight.evaluation.scores import TITLES, figures
 
 SETTINGS = ("zsl", "gzsl")
 

@@ -22,10 +22,10 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.pipeline import Pipeline
 
-from firstsight.data.holding_out import check_share, hold_out
+from firstsight.data.folds import check_share, hold_out
 from firstsight.errors import BadInput
 from firstsight.evaluation.estimators import transformed
-from firstsight.evaluation.metrics import figures, mean_class_accuracy
+from firstsight.evaluation.scores import figures, mean_class_accuracy
 
 
 def t1_scorer(estimator: Any, X: ArrayLike, y: ArrayLike) -> float:

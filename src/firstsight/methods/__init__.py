@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from sklearn.base import clone
 
 from firstsight.errors import BadInput, FirstsightWarning, UnknownName
+from firstsight.methods._transductive import TransductiveClassifier
 from firstsight.methods.base import ZeroShotClassifier
-from firstsight.methods.parts.transductive_classifier import TransductiveClassifier
 
 Method = str | type[ZeroShotClassifier] | ZeroShotClassifier
 
@@ -42,7 +42,7 @@ def own_methods() -> dict[str, type[ZeroShotClassifier]]:
 @cache
 def _own_files() -> dict[str, str]:
     """The files of the methods here, by their names without signs: a method's word and class without signs, too."""
-    names = sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name not in ("base", "parts"))
+    names = sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name != "base" and m.name[0] != "_")
     return {name.replace("_", ""): name for name in names}
 
 

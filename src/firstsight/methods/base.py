@@ -1,8 +1,4 @@
-"""What every method shares: checking input, class labels, candidate classes, scores in blocks, argmax.
-
-A method is a subclass that writes `_fit` and `_scores` (and `_embed_classes` where part of the score depends
-on the class alone, so that it is computed once per call and not once per block of rows).
-"""
+"""ZeroShotClassifier: input validation, class labels, candidate classes, scores in blocks, argmax."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -20,11 +16,13 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
+from firstsight._io.columns import fitted_order, in_fitted_order
+from firstsight._io.disk_samples import DiskRows, blocks_of
 from firstsight.devices import PRECISIONS, require_torch
-from firstsight.disk_rows import DiskRows, blocks_of
 from firstsight.errors import BadInput, FirstsightWarning, NotCalibrated, UnreadableFile
-from firstsight.methods.parts.best_classes import BestClasses
-from firstsight.methods.parts.class_input import (
+from firstsight.evaluation.leakage import observers
+from firstsight.methods._best_classes import BestClasses
+from firstsight.methods._class_input import (
     Candidates,
     Descriptions,
     OutOfRange,
@@ -33,16 +31,40 @@ from firstsight.methods.parts.class_input import (
     check_labels,
     described_classes,
     feature_names,
-    fitted_order,
-    in_fitted_order,
     name_array,
     places_of,
     read_descriptions,
     require_finite,
 )
-from firstsight.methods.parts.scaling import Scaling, fit_scaling, scale
-from firstsight.methods.parts.scikit_learn_types import ScikitLearnClassifier
-from firstsight.observing import observers
+from firstsight.methods._scaling import Scaling, fit_scaling, scale
+
+# What methods have from scikit-learn, which has no types of its own: so that mypy finds a misspelt name.
+
+if TYPE_CHECKING:
+
+    class ScikitLearnClassifier:
+        def __init__(self, **parameters: Any) -> None: ...
+        def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+        def set_params(self, **parameters: Any) -> Self: ...
+        @classmethod
+        def _get_param_names(cls) -> list[str]: ...
+        def set_fit_request(self, *, descriptions: bool | str | None = ...) -> Self: ...
+        def set_predict_request(self, *, classes: bool | str | None = ...) -> Self: ...
+        def set_decision_function_request(self, *, classes: bool | str | None = ...) -> Self: ...
+        def set_score_request(
+            self, *, classes: bool | str | None = ..., sample_weight: bool | str | None = ...
+        ) -> Self: ...
+else:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+
+    class ScikitLearnClassifier(ClassifierMixin, BaseEstimator):
+        pass
+
+
+# What every method shares: checking input, class labels, candidate classes, scores in blocks, argmax.
+#
+# A method is a subclass that writes `_fit` and `_scores` (and `_embed_classes` where part of the score depends
+# on the class alone, so that it is computed once per call and not once per block of rows).
 
 # Scores are made for blocks of rows; this bounds what one block and its candidates may take. For more than 32 MiB, C
 # libraries ask the system every time, which costs more than the scores.
@@ -116,7 +138,7 @@ class ZeroShotClassifier(ScikitLearnClassifier):
     seen_code_: np.ndarray  # (C,) code of each class among those with training rows, −1 for the others
     # Set where `descriptions` came with names: (a,) their columns.
     attribute_names_in_: np.ndarray
-    # Set by whoever calibrates (`firstsight.calibration`); a new fit forgets it.
+    # Set by whoever calibrates (`firstsight.evaluation.calibration`); a new fit forgets it.
     calibration_: Any
 
     def resolved_parameters(self) -> dict[str, Any]:

@@ -12,12 +12,19 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from firstsight.devices import Precision, find_device, torch
+from firstsight.methods._gradient_training import (
+    as_tensor,
+    as_tensors,
+    draw_two_layers,
+    make_generator,
+    new_layer,
+    to_arrays,
+    to_numpy,
+    train,
+    two_layers,
+)
+from firstsight.methods._scaling import Scaling
 from firstsight.methods.base import RandomState, ZeroShotClassifier
-from firstsight.methods.parts.scaling import Scaling
-from firstsight.methods.parts.tensors import as_tensor, as_tensors, make_generator, to_arrays, to_numpy
-from firstsight.methods.parts.tensors import linear as new_layer
-from firstsight.methods.parts.training import train
-from firstsight.methods.parts.two_layers import draw_two_layers, two_layers
 
 
 class CMT(ZeroShotClassifier):

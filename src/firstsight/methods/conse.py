@@ -9,9 +9,9 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.utils._param_validation import Interval
 
+from firstsight.methods._linear_models import cross_entropy, fit_linear
+from firstsight.methods._scaling import Scaling, scale
 from firstsight.methods.base import ZeroShotClassifier
-from firstsight.methods.parts.linear_models import cross_entropy, fit_linear
-from firstsight.methods.parts.scaling import Scaling, scale
 
 
 class ConSE(ZeroShotClassifier):

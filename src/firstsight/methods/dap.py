@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from firstsight.methods._linear_models import binarise, export_pattern_scores, fit_linear, logistic, pattern_scores
+from firstsight.methods._scaling import Scaling
 from firstsight.methods.base import ZeroShotClassifier
-from firstsight.methods.parts.attribute_patterns import binarise, export_pattern_scores, pattern_scores
-from firstsight.methods.parts.linear_models import fit_linear, logistic
-from firstsight.methods.parts.scaling import Scaling
 
 
 class DAP(ZeroShotClassifier):

@@ -9,9 +9,9 @@ import numpy as np
 from scipy.linalg import solve
 from sklearn.utils._param_validation import Interval
 
-from firstsight.methods.parts.moment_classifier import MomentClassifier
-from firstsight.methods.parts.moments import gram, mean_eigenvalue
-from firstsight.methods.parts.scaling import Scaling
+from firstsight.methods._moment_classifier import MomentClassifier
+from firstsight.methods._moments import gram, mean_eigenvalue
+from firstsight.methods._scaling import Scaling
 
 
 class ESZSL(MomentClassifier):

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.linalg import solve
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from firstsight.methods.parts.moment_classifier import MomentClassifier
-from firstsight.methods.parts.scaling import Scaling
+from firstsight.methods._moment_classifier import MomentClassifier
+from firstsight.methods._scaling import Scaling
 
 
 class GFZSL(MomentClassifier):

@@ -9,10 +9,9 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.utils._param_validation import Interval
 
+from firstsight.methods._linear_models import binarise, cross_entropy, export_pattern_scores, fit_linear, pattern_scores
+from firstsight.methods._scaling import Scaling
 from firstsight.methods.base import ZeroShotClassifier
-from firstsight.methods.parts.attribute_patterns import binarise, export_pattern_scores, pattern_scores
-from firstsight.methods.parts.linear_models import cross_entropy, fit_linear
-from firstsight.methods.parts.scaling import Scaling
 
 # Probabilities below this count as this: one attribute that no likely seen class has must not outweigh all others.
 FLOOR = 1e-7

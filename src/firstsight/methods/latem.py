@@ -9,12 +9,11 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from firstsight.devices import Precision, find_device, torch
+from firstsight.methods._gradient_training import as_tensor, make_generator, to_numpy, train
+from firstsight.methods._moments import mean_square
+from firstsight.methods._ranking_losses import random_wrong_class
+from firstsight.methods._scaling import Scaling
 from firstsight.methods.base import RandomState, ZeroShotClassifier
-from firstsight.methods.parts.moments import mean_square
-from firstsight.methods.parts.ranking import random_wrong_class
-from firstsight.methods.parts.scaling import Scaling
-from firstsight.methods.parts.tensors import as_tensor, make_generator, to_numpy
-from firstsight.methods.parts.training import train
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -10,13 +10,21 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils._param_validation import Interval
 
 from firstsight.devices import Precision, find_device, torch
+from firstsight.methods._gradient_training import (
+    as_tensor,
+    as_tensors,
+    class_mean_loss,
+    class_means,
+    draw_two_layers,
+    make_generator,
+    to_arrays,
+    to_numpy,
+    train,
+    two_layers,
+)
+from firstsight.methods._moments import mean_square
+from firstsight.methods._scaling import Scaling
 from firstsight.methods.base import RandomState, ZeroShotClassifier
-from firstsight.methods.parts.class_means import class_mean_loss, class_means
-from firstsight.methods.parts.moments import mean_square
-from firstsight.methods.parts.scaling import Scaling
-from firstsight.methods.parts.tensors import as_tensor, as_tensors, make_generator, to_arrays, to_numpy
-from firstsight.methods.parts.training import train
-from firstsight.methods.parts.two_layers import draw_two_layers, two_layers
 
 
 class PSR(ZeroShotClassifier):

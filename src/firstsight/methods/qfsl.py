@@ -9,11 +9,10 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from firstsight.devices import Precision, find_device, torch
+from firstsight.methods._gradient_training import as_tensor, make_generator, to_arrays, train
+from firstsight.methods._scaling import Scaling
+from firstsight.methods._transductive import TransductiveClassifier
 from firstsight.methods.base import RandomState, Setting
-from firstsight.methods.parts.scaling import Scaling
-from firstsight.methods.parts.tensors import as_tensor, make_generator, to_arrays
-from firstsight.methods.parts.training import train
-from firstsight.methods.parts.transductive_classifier import TransductiveClassifier
 
 if TYPE_CHECKING:
     from torch import Tensor

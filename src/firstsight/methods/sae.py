@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from firstsight.methods.parts.moment_classifier import MomentClassifier
-from firstsight.methods.parts.moments import mean_eigenvalue
-from firstsight.methods.parts.scaling import Scaling, scale
+from firstsight.methods._moment_classifier import MomentClassifier
+from firstsight.methods._moments import mean_eigenvalue
+from firstsight.methods._scaling import Scaling, scale
 
 
 class SAE(MomentClassifier):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from firstsight.devices import Precision
+from firstsight.methods._ranking_losses import BilinearRanking, hardest_hinge
+from firstsight.methods._scaling import Scaling
 from firstsight.methods.base import RandomState
-from firstsight.methods.parts.ranking import BilinearRanking, hardest_hinge
-from firstsight.methods.parts.scaling import Scaling
 
 
 class SJE(BilinearRanking):

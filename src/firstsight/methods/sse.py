@@ -1,4 +1,4 @@
-"""SSE: rows and classes as mixtures of the seen classes, compared by a max-margin score."""
+"""SSE: samples and classes as mixtures of the seen classes, compared by a max-margin score."""
 
 from __future__ import annotations
 
@@ -9,15 +9,43 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from firstsight.devices import Precision, find_device, torch
+from firstsight.methods._gradient_training import as_tensor, make_generator, to_numpy, train
+from firstsight.methods._moments import class_sums
+from firstsight.methods._scaling import Scaling
 from firstsight.methods.base import RandomState, ZeroShotClassifier
-from firstsight.methods.parts.moments import class_sums
-from firstsight.methods.parts.scaling import Scaling
-from firstsight.methods.parts.simplex import mixtures
-from firstsight.methods.parts.tensors import as_tensor, make_generator, to_numpy
-from firstsight.methods.parts.training import train
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+# Vectors as mixtures of given ones: least squares over the simplex.
+
+
+def mixtures(A: np.ndarray, S: np.ndarray, penalty: float, steps: int = 500) -> np.ndarray:
+    """Each row a of A as a mixture of the rows of S: argmin over α ≥ 0, Σα = 1 of ½‖a − Sᵀα‖² + penalty/2 ‖α‖²  (C, k).
+
+    Accelerated projected gradient steps for all rows at once, as many for one row as for a thousand: how a class is
+    described must not depend on which others are asked for.
+    """
+    A, S = A.astype(np.float64), S.astype(np.float64)
+    curvature, target = S @ S.T + penalty * np.eye(len(S)), A @ S.T
+    rate = 1 / np.linalg.norm(curvature, 2)
+    alpha = ahead = np.full(target.shape, 1 / len(S))
+    for step in range(steps):  # Nesterov's acceleration
+        previous, alpha = alpha, _onto_simplex(ahead - rate * (ahead @ curvature - target))
+        ahead = alpha + step / (step + 3) * (alpha - previous)
+    return alpha.astype(np.float32)
+
+
+def _onto_simplex(points: np.ndarray) -> np.ndarray:
+    """The nearest point with entries ≥ 0 that sum to one, for each row: all entries lose the same and stop at zero."""
+    largest = -np.sort(-points, axis=1)
+    loss = (largest.cumsum(axis=1) - 1) / np.arange(1, points.shape[1] + 1)
+    kept = (largest > loss).sum(axis=1, keepdims=True)
+    return np.maximum(points - np.take_along_axis(loss, kept - 1, axis=1), 0)
+
+
+# SSE: rows and classes as mixtures of the seen classes, compared by a max-margin score.
 
 
 class SSE(ZeroShotClassifier):
@@ -133,7 +161,7 @@ class SSE(ZeroShotClassifier):
         self.random_state = random_state
 
     def _fit(self, X, y, S):
-        from firstsight.methods.parts.shared_minima import SharedParts  # a subclass of a class of torch
+        from firstsight.methods._shared_minima import SharedParts  # a subclass of a class of torch
 
         self.seen_descriptions_ = S
         device = find_device(self.device)
@@ -166,7 +194,7 @@ class SSE(ZeroShotClassifier):
         return mixtures(A, self.seen_descriptions_, self.mixture_penalty)  # (k, seen)
 
     def _scores(self, X, E, seen):
-        from firstsight.methods.parts.shared_minima import shared_parts
+        from firstsight.methods._shared_minima import shared_parts
 
         device = find_device(self.device)
         shared = shared_parts(*(as_tensor(values, device) for values in (X, self.weights_, self.prototypes_)))

@@ -11,9 +11,9 @@ from scipy.spatial.distance import cdist, pdist
 from scipy.special import softmax
 from sklearn.utils._param_validation import Interval
 
+from firstsight.methods._linear_models import fit_linear, squared_hinge
+from firstsight.methods._scaling import Scaling
 from firstsight.methods.base import ZeroShotClassifier
-from firstsight.methods.parts.linear_models import fit_linear, squared_hinge
-from firstsight.methods.parts.scaling import Scaling
 
 
 class SynC(ZeroShotClassifier):

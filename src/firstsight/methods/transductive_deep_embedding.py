@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from firstsight.data_parallel import team
-from firstsight.devices import Precision, torch
+from firstsight._io.terminal import progress
+from firstsight.devices import Precision, team, torch
+from firstsight.methods._gradient_training import RowsInMemory, as_tensor, to_numpy
+from firstsight.methods._scaling import Scaling
+from firstsight.methods._transductive import TransductiveClassifier
 from firstsight.methods.base import RandomState, Setting
 from firstsight.methods.deep_embedding import DeepEmbedding
-from firstsight.methods.parts.rows import RowsInMemory
-from firstsight.methods.parts.scaling import Scaling
-from firstsight.methods.parts.tensors import as_tensor, to_numpy
-from firstsight.methods.parts.transductive_classifier import TransductiveClassifier
-from firstsight.terminal import progress
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,18 +8,23 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from firstsight.methods._moments import class_sums
+from firstsight.methods._scaling import Scaling
+from firstsight.methods._transductive import TransductiveClassifier
 from firstsight.methods.base import Setting
 from firstsight.methods.kernel_prototypes import KernelPrototypes
-from firstsight.methods.parts.class_mean_prior import same_rows
-from firstsight.methods.parts.description_kernel import fit_kernel, kernel, kernels_of_halves
-from firstsight.methods.parts.moments import class_sums
-from firstsight.methods.parts.pool_mixture import Labelled, PoolProblem
-from firstsight.methods.parts.pool_trial import CAPS, CREDIT, POOL_USUAL, PoolTrial
-from firstsight.methods.parts.prototypes import Prototypes, PrototypeSearch, class_statistics, fit_prototypes
-from firstsight.methods.parts.scaling import Scaling
-from firstsight.methods.parts.self_training import trained_again
-from firstsight.methods.parts.transductive_classifier import TransductiveClassifier
-from firstsight.methods.parts.whitened_space import moments_of
+from firstsight.methods.kernel_prototypes.pool import (
+    CAPS,
+    CREDIT,
+    POOL_USUAL,
+    Labelled,
+    PoolProblem,
+    PoolTrial,
+    trained_again,
+)
+from firstsight.methods.kernel_prototypes.prior import fit_kernel, kernel, kernels_of_halves, same_rows
+from firstsight.methods.kernel_prototypes.search import Prototypes, PrototypeSearch, class_statistics, fit_prototypes
+from firstsight.methods.kernel_prototypes.space import moments_of
 
 
 class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):

@@ -1,23 +1,112 @@
-"""Ranked answers of a fitted model: classes, scores, confidence, "none of these", and why."""
+"""Ranked answers of a fitted model: classes, scores, confidence, "none of these", explanations, HTML page."""
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from string import Template
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from firstsight.calibration.confidence import Confidences, reference_scores, standing
-from firstsight.calibration.familiarity import FAR_SHARE, Familiarity
+from firstsight._io.files import write_atomically
+from firstsight._io.terminal import counted
+from firstsight.data import read_descriptions
+from firstsight.encoders.thumbnails import thumbnail
 from firstsight.errors import BadInput
+from firstsight.evaluation.calibration import Confidences, reference_scores, standing
+from firstsight.evaluation.novelty import FAR_SHARE, Familiarity
 from firstsight.methods import ZeroShotClassifier
-from firstsight.methods.parts.best_classes import BestClasses
+from firstsight.methods._best_classes import BestClasses
+from firstsight.persistence.class_table import as_labels
 from firstsight.recognition.explain import as_columns, explain
-from firstsight.recognition.scoring import Score, score_answers
-from firstsight.recognition.training_samples import InTraining
+from firstsight.recognition.scoring import InTraining, Score, score_answers
+from firstsight.web import as_data, read_script, read_style, sha256_source
+
+if TYPE_CHECKING:
+    from firstsight.methods import ZeroShotClassifier
+
+
+# Which classes a model is to choose from.
+
+Candidates = str | Path | Sequence[Any] | pd.DataFrame | None
+
+
+def choose_classes(model: ZeroShotClassifier, wanted: Candidates) -> Any:
+    """What `predict(classes=…)` takes: from "all", "seen" or "unseen", names, a table of classes, or its file."""
+    if isinstance(wanted, str) and wanted in ("all", "seen", "unseen"):
+        chosen = {"all": None, "seen": model.seen_classes_, "unseen": model.unseen_classes_}[wanted]
+        if chosen is not None and len(chosen) == 0:
+            raise BadInput(f"This model has no {wanted} classes; leave --classes out or name some.")
+        return chosen
+    if isinstance(wanted, (str, Path)):
+        is_table = str(wanted).endswith((".csv", ".parquet"))
+        wanted = read_descriptions(wanted) if is_table else [str(wanted)]
+    if isinstance(wanted, pd.DataFrame):
+        return wanted.set_axis(as_labels(model, wanted.index), axis="index")
+    if wanted is None:
+        return None
+    names = list(wanted)
+    numbered = model.classes_.dtype.kind in "iu" and all(str(name).isdecimal() for name in names)
+    return [int(name) for name in names] if numbered else names
+
+
+# Answers as one page that needs nothing else: the cards of the served page, with small pictures inside.
+
+
+def write_answers_page(answers: Answers, path: str | Path, title: str = "Answers") -> None:
+    """Write the page; every name on it is text, and the page's own policy lets nothing but its own script run."""
+    style = read_style("tokens.css", "answer_cards.css", "answers_page.css")
+    script = read_script("elements.js", "answer_cards.js", "answers_page.js")
+    template = files("firstsight.web").joinpath("parts/answers_page.html").read_text(encoding="utf-8")
+    page = Template(template).substitute(
+        title=escape(title),
+        summary=re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(_summary(answers))),
+        style=style,
+        style_source=sha256_source(style),
+        script=script,
+        script_source=sha256_source(script),
+        data=as_data(_entries(answers)),
+    )
+    write_atomically(path, page)
+
+
+def _entries(answers: Answers) -> list[dict[str, Any]]:
+    entries = answers.as_json()
+    for row, entry in enumerate(entries):
+        entry["file"] = entry["file"] if answers.key == "file" else f"row {entry['row']}"
+        entry["truth"] = answers.truth[row] if answers.truth is not None else None
+        if answers.pictures and (small := thumbnail(answers.pictures[row])) is not None:
+            entry["picture"] = f"data:image/jpeg;base64,{base64.b64encode(small).decode()}"
+    return entries + [{"file": name, "error": why, "class": None, "top": []} for name, why in answers.skipped]
+
+
+def _summary(answers: Answers) -> str:
+    """What was asked, of how many classes, and how well it went where that is known."""
+    n_seen = int(answers.seen.sum())
+    said = [
+        f"{counted(len(answers), 'row' if answers.key == 'row' else 'picture')}, among "
+        f"{counted(len(answers.candidates), 'class')}: {n_seen} with labelled samples, {len(answers.seen) - n_seen} "
+        "with a description only."
+    ]
+    if answers.rejected is not None and (n := int(answers.rejected.sum())):
+        said.append(f"{n} {'is' if n == 1 else 'are'} none of these.")
+    if answers.skipped:
+        said.append(f"{counted(len(answers.skipped), 'picture')} could not be read.")
+    if (score := answers.score()) is not None:
+        said.append(str(score))
+    if answers.confidence is None:
+        said.append(f"{NO_CALIBRATION[0].upper()}{NO_CALIBRATION[1:]}.")
+    return " ".join(said)
+
+
+# Ranked answers of a fitted model: classes, scores, confidence, "none of these", and why.
 
 NONE_OF_THESE = "none of these"
 NO_CALIBRATION = (
@@ -162,8 +251,6 @@ class Answers:
 
     def to_html(self, path: str | Path, title: str = "Answers") -> None:
         """Write one page that needs nothing else: pictures, classes with confidence, reasons; to sort and to filter."""
-        from firstsight.recognition.answers_page import write_answers_page
-
         write_answers_page(self, path, title)
 
     def _confidence_of_best(self) -> list[float | None]:

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from firstsight._io.files import scratch_folder, write_atomically
 from firstsight.errors import BadInput
-from firstsight.files import scratch_folder, write_atomically
-from firstsight.models.onnx_export import export_onnx
+from firstsight.persistence.onnx_export import export_onnx
 
 if TYPE_CHECKING:
     from firstsight.recognition.recognizer import Recognizer

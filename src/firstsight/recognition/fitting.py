@@ -11,16 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from firstsight.calibration import calibrate
+from firstsight._io.terminal import say
 from firstsight.data import ZeroShotDataset, load_dataset
 from firstsight.errors import BadInput, StaleCheckpoint
 from firstsight.evaluation import fit_on
+from firstsight.evaluation.calibration import calibrate
 from firstsight.evaluation.estimators import pool_rows
 from firstsight.methods import Method, ZeroShotClassifier, make_estimator
-from firstsight.models import Provenance, check_changes, check_place, save
+from firstsight.persistence.model_folder import check_changes, check_place, save
+from firstsight.persistence.model_schema import Provenance
 from firstsight.recognition.recognizer import Recognizer
-from firstsight.recognition.training_samples import remember_samples
-from firstsight.terminal import say
+from firstsight.recognition.scoring import remember_samples
 
 
 def fit(

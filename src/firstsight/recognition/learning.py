@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from firstsight.calibration import Calibration, calibrate
+from firstsight._io.files import text_of_name
+from firstsight._io.terminal import in_one_line, logger
 from firstsight.data import read_descriptions
+from firstsight.data.dataset import TrainingSet, check_described, make_training_set
 from firstsight.data.feature_files import FeatureFile, read_feature_file
 from firstsight.data.folds import FEWEST_CLASSES
-from firstsight.data.training_set import TrainingSet, check_described, make_training_set
-from firstsight.encoders.attribute_tables import read_class_table
 from firstsight.encoders.backbone import DEFAULT
+from firstsight.encoders.descriptions import read_class_table
 from firstsight.encoders.embedding import embed
-from firstsight.encoders.folders import PictureFolder, survey_pictures
+from firstsight.encoders.image_folders import PictureFolder, survey_pictures
 from firstsight.errors import BadInput, UnknownName
-from firstsight.files import text_of_name
+from firstsight.evaluation.calibration import Calibration, calibrate
 from firstsight.methods import (
     DEFAULT_TRANSDUCTIVE_METHOD,
     Method,
@@ -29,12 +30,12 @@ from firstsight.methods import (
     find_method,
     make_estimator,
 )
-from firstsight.models import PictureCounts, Provenance, check_changes, check_place
+from firstsight.persistence.model_folder import check_changes, check_place
+from firstsight.persistence.model_schema import PictureCounts, Provenance
 from firstsight.recognition.fitting import checkpointed, finished, forget_place, keep_feature_names, seed_for
 from firstsight.recognition.inputs import is_feature_file
 from firstsight.recognition.recognizer import Recognizer
-from firstsight.recognition.training_samples import in_training, remember_samples
-from firstsight.terminal import in_one_line, logger
+from firstsight.recognition.scoring import in_training, remember_samples
 
 Table = pd.DataFrame | str | Path
 

@@ -12,20 +12,27 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from firstsight._io.terminal import counted
 from firstsight.data import read_descriptions
 from firstsight.data.feature_files import FeatureFile
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.methods import ZeroShotClassifier
-from firstsight.models import Provenance, add_classes, change, load_saved, remove_classes, save
-from firstsight.models.class_table import as_labels
-from firstsight.recognition.answers import Answers, answer
-from firstsight.recognition.backbones import OwnBackbone
-from firstsight.recognition.class_choice import Candidates, choose_classes
-from firstsight.recognition.inputs import Rows, Show, as_list, is_feature_file, is_features, read_pictures, read_rows
-from firstsight.recognition.scoring import Score
+from firstsight.persistence.class_table import add_classes, as_labels, remove_classes
+from firstsight.persistence.model_folder import change, load_saved, save
+from firstsight.persistence.model_schema import Provenance
+from firstsight.recognition.answers import Answers, Candidates, answer, choose_classes
+from firstsight.recognition.inputs import (
+    OwnBackbone,
+    Rows,
+    Show,
+    as_list,
+    is_feature_file,
+    is_features,
+    read_pictures,
+    read_rows,
+)
+from firstsight.recognition.scoring import Score, in_training, recognised_by
 from firstsight.recognition.shards import Told, name_shards
-from firstsight.recognition.training_samples import in_training, recognised_by
-from firstsight.terminal import counted
 
 
 class Recognizer:

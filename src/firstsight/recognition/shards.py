@@ -22,13 +22,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from firstsight.disk_rows import DiskRows
+from firstsight._io.disk_samples import DiskRows
+from firstsight._io.files import remove_stale, require_file, temporary_beside, write_atomically
 from firstsight.errors import BadInput, CannotWrite
-from firstsight.execution.engines import cluster_of
-from firstsight.execution.worker import ClusterProblem, refuse_other_version, version_here
-from firstsight.files import remove_stale, require_file, temporary_beside, write_atomically
-from firstsight.recognition.answers import Answers
-from firstsight.recognition.class_choice import choose_classes
+from firstsight.experiments.worker import ClusterProblem, refuse_other_version, version_here
+from firstsight.experiments.workers import cluster_of
+from firstsight.recognition.answers import Answers, choose_classes
 
 if TYPE_CHECKING:
     from firstsight.recognition.recognizer import Recognizer
@@ -102,7 +101,7 @@ def _here(recognise: Recognizer, orders: list[_Order], options: dict[str, Any]) 
 
 def _there(cluster: Any, recognise: Recognizer, orders: list[_Order], options: dict[str, Any]) -> Iterator[Path]:
     """On the workers of a cluster, which find the model beside the answers; as they end, in whatever order."""
-    from firstsight.execution.cluster import Cluster
+    from firstsight.experiments.cluster import Cluster
 
     if not orders:
         return

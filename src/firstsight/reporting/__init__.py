@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from firstsight.reporting.page.write_page import report
+from firstsight.reporting.page import report
 
 __all__ = ["report"]

@@ -14,9 +14,9 @@ from http import HTTPStatus
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from firstsight.serving.service_metrics import ServiceMetrics
-from firstsight.serving.service_settings import Settings
-from firstsight.terminal import logger
+from firstsight._io.terminal import logger
+from firstsight.serving.monitoring import ServiceMetrics
+from firstsight.serving.service import Settings
 
 HEAD_BYTES = 32 << 10  # of a request's address and headers; the parser itself would take any number
 BODY_RATE = 16 << 10  # bytes per second that a body must bring on average, after the first `timeout` seconds

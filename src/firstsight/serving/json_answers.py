@@ -10,11 +10,11 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
+from firstsight._io.terminal import logger, visible
 from firstsight.errors import BadInput, CannotWrite, FirstsightError, UnknownName, UnreadableFile
 from firstsight.serving.batching import TooBusy
-from firstsight.serving.keeping import FolderFull
+from firstsight.serving.confirmed_images import FolderFull
 from firstsight.serving.served_model import ClassExists
-from firstsight.terminal import logger, visible
 
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode  # made once, not for every answer
 

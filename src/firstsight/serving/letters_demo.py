@@ -9,16 +9,17 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from firstsight._io.files import cache_folder
+from firstsight._io.terminal import say
 from firstsight.data import ZeroShotDataset, load_dataset
 from firstsight.data.array_files import read_arrays, write_arrays
 from firstsight.encoders.letters import VERSION, LetterBackbone
 from firstsight.errors import FirstsightError
-from firstsight.files import cache_folder
 from firstsight.methods import KernelPrototypes, TransductiveKernelPrototypes
-from firstsight.models import BackboneUsed, load_saved
+from firstsight.persistence.model_folder import load_saved
+from firstsight.persistence.model_schema import BackboneUsed
 from firstsight.recognition import Recognizer, fit
-from firstsight.serving.sample_pictures import SamplePictures
-from firstsight.terminal import say
+from firstsight.serving.samples import SamplePictures
 
 # Letters that the model is not told about, although there are pictures of them: something to teach.
 TO_TEACH = 6

@@ -14,9 +14,8 @@ import pandas as pd
 
 from firstsight.errors import BadInput, UnknownName, UnreadableFile
 from firstsight.methods import ZeroShotClassifier
-from firstsight.models import load_saved
-from firstsight.models.class_table import as_labels
-from firstsight.models.model_folder import MODEL, Saved
+from firstsight.persistence.class_table import as_labels
+from firstsight.persistence.model_folder import MODEL, Saved, load_saved
 from firstsight.recognition import Recognizer
 from firstsight.serving.teaching import checked_name, refuse_unspeakable
 from firstsight.serving.wire_schema import Changed, Described, Done, Undo

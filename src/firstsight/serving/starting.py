@@ -29,9 +29,9 @@ def serve(model: str | Path | None = None, **settings: Any) -> None:
         wait, log_format and log_level; those of the command.
     """
     _require_extra()
-    from firstsight.serving.run_server import run
-    from firstsight.serving.server_log import server_log
-    from firstsight.serving.service_settings import read_settings
+    from firstsight.serving.app import run
+    from firstsight.serving.monitoring import server_log
+    from firstsight.serving.service import read_settings
 
     checked = read_settings(model="" if model is None else str(model), **settings)
     if checked.demo == bool(checked.model):
@@ -62,8 +62,7 @@ def create_app(model: Recognizer | str | Path, **settings: Any) -> ASGIApp:
     """
     _require_extra()
     from firstsight.serving.app import make_app
-    from firstsight.serving.service import make_service
-    from firstsight.serving.service_settings import read_settings
+    from firstsight.serving.service import make_service, read_settings
 
     return make_app(make_service(model, read_settings(**settings)))
 

@@ -1,0 +1,1 @@
+"""Files, folders, locks, samples on disk, identity of data, JSON schemas and terminal output."""

@@ -1,0 +1,1 @@
+"""Experiments: entries, plan, worker processes, records, tuning and benchmarks."""

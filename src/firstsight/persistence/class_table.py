@@ -1,0 +1,210 @@
+"""Adding, changing and removing classes of a fitted model: a class is a row of its table, so nothing is retrained."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from firstsight._io.terminal import logger
+from firstsight.data.table_files import same_on_screen, squeezed
+from firstsight.errors import BadInput, UnknownName
+from firstsight.methods import ZeroShotClassifier
+
+# A removed class leaves its place and its training codes behind, so that adding it back restores the model exactly:
+# some methods treat a class that they had rows of differently. Rows of [label, place, seen code, unseen code].
+_REMOVED = "removed_classes_"
+_TAUGHT = "taught_classes_"  # labels of classes that were added, or described anew, since training
+
+
+def add_classes(model: ZeroShotClassifier, table: pd.DataFrame, replace: bool = False) -> ZeroShotClassifier:
+    """Make a model that also knows the classes of a table; the model that was given stays as it is.
+
+    Both share their weights: nothing is trained.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier
+        Fitted.
+    table : DataFrame
+        Indexed by class, described like the others.
+    replace : bool
+        Whether a class that the model has already gets the new description; otherwise it is refused.
+
+    Returns
+    -------
+    ZeroShotClassifier
+        The model with more classes.
+    """
+    labels, A, _ = _checked(model, table)
+    known = {label: place for place, label in enumerate(model.classes_.tolist())}
+    places = [known.get(label, -1) for label in labels.tolist()]
+    there = [label for label, place in zip(labels.tolist(), places, strict=True) if place >= 0]
+    if there and not replace:
+        raise BadInput(
+            f"The model has class {there[0]!r}"
+            + (f" and {len(there) - 1} more of these" if len(there) > 1 else "")
+            + " already; give --replace (replace=True) to change descriptions, or other names."
+        )
+    _tell_look_alikes([label for label, place in zip(labels.tolist(), places, strict=True) if place < 0], list(known))
+    changed = copy.copy(model)
+    setattr(changed, _TAUGHT, list(dict.fromkeys([*getattr(model, _TAUGHT, []), *labels.tolist()])))
+    changed.descriptions_ = model.descriptions_.copy()
+    old = [row for row, place in enumerate(places) if place >= 0]
+    changed.descriptions_[[places[row] for row in old]] = A[old]
+    new = np.array([row for row, place in enumerate(places) if place < 0], dtype=int)
+    return _insert(changed, labels[new], A[new]) if len(new) else changed
+
+
+def remove_classes(model: ZeroShotClassifier, names: Sequence[Any]) -> ZeroShotClassifier:
+    """Make a model that cannot answer with these classes any more; the one given stays as it is.
+
+    Parameters
+    ----------
+    model : ZeroShotClassifier
+        Fitted.
+    names : sequence
+        Classes, seen or unseen.
+
+    Returns
+    -------
+    ZeroShotClassifier
+        The model with fewer classes.
+    """
+    names = [names] if isinstance(names, str) else names
+    known = {label: place for place, label in enumerate(model.classes_.tolist())}
+    for name in names:
+        if name not in known:
+            raise UnknownName("class", str(name), map(str, known))
+    places = sorted({known[name] for name in names})
+    if len(places) == len(known):
+        raise BadInput("These are all classes of the model; leave at least one to answer with.")
+    keep = np.delete(np.arange(len(known)), places)
+    changed = copy.copy(model)
+    unseen_code = getattr(model, "unseen_code_", np.full(len(known), -1))
+    gone = [[model.classes_[p].item(), p, int(model.seen_code_[p]), int(unseen_code[p])] for p in places]
+    setattr(changed, _REMOVED, [*getattr(model, _REMOVED, []), *gone])
+    if hasattr(model, _TAUGHT):
+        setattr(changed, _TAUGHT, [label for label in getattr(model, _TAUGHT) if label not in set(names)])
+    for name in ("classes_", "descriptions_", "seen_code_", "unseen_code_"):
+        if hasattr(model, name):
+            setattr(changed, name, getattr(model, name)[keep])
+    moved = np.full(len(known) + 1, -1)  # the last place answers for −1, "a class that is gone"
+    moved[keep] = np.arange(len(keep))
+    return _renumber_pool(changed, moved)
+
+
+def as_labels(model: ZeroShotClassifier, names: Iterable[Any]) -> list[Any]:
+    """Names from a file or a command line as the model's own labels: whole numbers if its classes are numbered."""
+    names = [names] if isinstance(names, str) else list(names)
+    if model.classes_.dtype.kind not in "iu":
+        return [str(name) for name in names]
+    try:
+        return [int(name) for name in names]
+    except ValueError:
+        stranger = next(name for name in names if not str(name).strip().lstrip("-").isdecimal())
+        raise BadInput(
+            f"The classes of this model are numbers, and {str(stranger)!r} is not one; call classes by numbers."
+        ) from None
+
+
+def check_removed(model: ZeroShotClassifier) -> None:
+    """ValueError unless what a model from a file remembers of changed classes is what this module writes."""
+    removed = getattr(model, _REMOVED, [])
+    for row in removed if isinstance(removed, list) else [removed]:
+        kinds = [type(one) for one in row] if isinstance(row, list) else []
+        if kinds not in ([str, int, int, int], [int, int, int, int]):
+            raise ValueError(f"{_REMOVED} holds {str(row)[:40]!r}, which is no label with three numbers")
+    taught = getattr(model, _TAUGHT, [])
+    if not isinstance(taught, list) or not all(type(label) in (str, int) for label in taught):
+        raise ValueError(f"{_TAUGHT} is no list of labels")
+
+
+def lost_changes(values: dict[str, Any], known: pd.DataFrame, new: pd.DataFrame) -> list[str]:
+    """What was taught to a model, or removed from it, since training, and a table of classes does not say.
+
+    `values` are the model's fitted attributes, `known` its class table.
+    """
+    new = new.set_axis([str(name) for name in new.index], axis="index").set_axis(
+        [str(name) for name in new.columns], axis="columns"
+    )
+    known = known.set_axis([str(name) for name in known.index], axis="index")
+    if set(known.columns) == set(new.columns):
+        new = new[list(known.columns)]
+    lost = []
+    for name in map(str, values.get(_TAUGHT, [])):
+        if name not in new.index:
+            lost.append(f"{name!r} was added")
+        elif new.shape[1] != known.shape[1] or not np.allclose(new.loc[name], known.loc[name], rtol=1e-5, atol=1e-8):
+            lost.append(f"{name!r} was described anew")
+    return lost + [f"{str(row[0])!r} was removed" for row in values.get(_REMOVED, []) if str(row[0]) in new.index]
+
+
+def _checked(model: ZeroShotClassifier, table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    if not isinstance(table, pd.DataFrame):
+        raise BadInput(f"Classes must come as a DataFrame indexed by class, but got {type(table).__name__}.")
+    if len(table) == 0:
+        raise BadInput("The table of classes has no rows; give one row per class.")
+    # As objects: pandas would pass text to Arrow, which fails at half a character before it can be reported.
+    table = table.set_axis(pd.Index(as_labels(model, table.index), dtype=object), axis="index")
+    missing = table.isna()
+    if missing.to_numpy().any():
+        row, column = np.argwhere(missing.to_numpy())[0]
+        raise BadInput(
+            f"Class {table.index[row]!r} has no value (NaN) for attribute {table.columns[column]!r}; fill it in: every "
+            "class needs every attribute."
+        )
+    return model._candidates(table)  # every check that a prediction with these classes would make
+
+
+def _tell_look_alikes(new: list[Any], known: list[Any]) -> None:
+    """A new name that looks the same as another is refused; one that a reader may take for another is told."""
+    look = {squeezed(str(name)): str(name) for name in known}
+    for name in map(str, new):
+        other = look.setdefault(squeezed(name), name)
+        if other != name and same_on_screen(name, other):
+            raise BadInput(
+                f"The class {name!r} looks the same as one that is there, but has other code points ({name!a}, and "
+                f"{other!a}); write both the same way, with --replace (replace=True) to change the description."
+            )
+        if other != name:
+            logger.warning("the class %r may be meant as %r; the model now knows both.", name, other)
+
+
+def _insert(model: ZeroShotClassifier, labels: np.ndarray, A: np.ndarray) -> ZeroShotClassifier:
+    removed = {label: rest for label, *rest in getattr(model, _REMOVED, [])}
+    back = [(removed[label], row) for row, label in enumerate(labels.tolist()) if label in removed]
+    fresh = [row for row, label in enumerate(labels.tolist()) if label not in removed]
+    columns = {
+        "classes_": labels,
+        "descriptions_": A,
+        "seen_code_": np.full(len(labels), -1),
+        "unseen_code_": np.full(len(labels), -1),
+    }
+    order = list(range(len(model.classes_)))  # places in the old table; ~row for a row of the new one
+    order += [~row for row in fresh]
+    for (place, seen, unseen), row in sorted(back):
+        order.insert(min(place, len(order)), ~row)
+        columns["seen_code_"][row], columns["unseen_code_"][row] = seen, unseen
+    places = np.array(order)
+    size = len(model.classes_)
+    take = np.where(places >= 0, places, size + ~places)
+    for name, new in columns.items():
+        if hasattr(model, name):
+            setattr(model, name, np.concatenate([getattr(model, name), new])[take])
+    if back:
+        came = {labels[row].item() for _, row in back}
+        setattr(model, _REMOVED, [row for row in getattr(model, _REMOVED) if row[0] not in came])
+    moved = np.full(size + 1, -1)
+    moved[places[places >= 0]] = np.flatnonzero(places >= 0)
+    return _renumber_pool(model, moved)
+
+
+def _renumber_pool(model: ZeroShotClassifier, moved: np.ndarray) -> ZeroShotClassifier:
+    """What a transductive fit remembers of its pool are places in the table, which have moved."""
+    if hasattr(model, "pool_predictions_"):
+        model.pool_predictions_ = moved[model.pool_predictions_]
+    return model

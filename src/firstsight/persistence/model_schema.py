@@ -1,0 +1,183 @@
+"""`model.json`: its schema, provenance of a model, reading, writing and documentation."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field, ValidationError
+from pydantic_core import from_json
+
+from firstsight._io.schemas import Schema, markdown, reason
+from firstsight.errors import BadInput, UnreadableFile
+from firstsight.evaluation.calibration import Scale
+from firstsight.evaluation.novelty import KnownDistances
+from firstsight.persistence.pipeline_steps import Steps
+
+if TYPE_CHECKING:
+    from firstsight.data import ZeroShotDataset
+    from firstsight.methods import ZeroShotClassifier
+
+
+# Where a model comes from: data, pictures, parameters, seed. One typed record, made and read here.
+
+
+class BackboneUsed(Schema):
+    """The vision model that made the features."""
+
+    name: str = Field(description="its name, or its folder's name")
+    fingerprint: str = Field(description="changes with weights, architecture or preprocessing, not with the place")
+    dim: int | None = Field(default=None, description="features per picture")
+    path: str | None = Field(default=None, description="where it was, if it was a folder")
+
+
+class PictureCounts(Schema):
+    """How many pictures took which part."""
+
+    labelled: int = Field(description="with a class, learned from")
+    unlabelled: int = Field(default=0, description="without a class, learned from as well")
+    held_out: int = Field(default=0, description="of unseen classes, kept to test on")
+    skipped: int = Field(default=0, description="that could not be read")
+
+
+class Provenance(Schema):
+    """What is known of a model's making; whatever is not known is left out. Other keys may be added freely."""
+
+    dataset: str | None = Field(default=None, description="the data set's name")
+    split: str | None = Field(default=None, description="hash of classes, labels and parts")
+    features: str | None = Field(
+        default=None, description="fingerprint of features and descriptions (firstsight._io.identity)"
+    )
+    backbone: BackboneUsed | None = Field(default=None, description="the vision model, for a model of pictures")
+    pictures: PictureCounts | None = Field(default=None, description="how many pictures took which part")
+    seed: int | None = Field(default=None, description="what everything random followed from")
+    parameters: dict[str, Any] = Field(default_factory=dict, description="the method's, presets resolved")
+    tuned: dict[str, Any] | None = Field(default=None, description="parameters that were chosen on validation classes")
+    seconds: float | None = Field(default=None, description="what the fit took")
+    evaluation: dict[str, int | float] | None = Field(default=None, description="on rows that it was not trained on")
+
+    @classmethod
+    def of(cls, model: ZeroShotClassifier, dataset: ZeroShotDataset, **more: Any) -> Provenance:
+        """The record of a model that was just fitted on `dataset`."""
+        facts = {
+            "dataset": dataset.name,
+            "split": dataset.split_hash,
+            "features": dataset.features_fingerprint,
+            "parameters": model.resolved_parameters(),
+        }
+        return cls.read({**facts, **more})
+
+    @classmethod
+    def read(cls, facts: Mapping[str, Any] | Provenance | None) -> Provenance:
+        """Facts as a record; a fact of the wrong type is one sentence."""
+        if isinstance(facts, Provenance):
+            return facts
+        try:
+            return cls.model_validate(dict(facts or {}))
+        except ValidationError as error:
+            raise BadInput(
+                f"Where the model comes from cannot be written down ({reason(error)}); correct it."
+            ) from error
+
+    @classmethod
+    def from_old(cls, facts: Mapping[str, Any]) -> Provenance:
+        """Facts of a folder of the first format, which could be anything: what does not fit is kept as a note."""
+        facts = dict(facts)
+        try:
+            return cls.model_validate(facts)
+        except ValidationError as error:
+            strange = {str(one["loc"][0]) for one in error.errors()}
+            fitting = {key: value for key, value in facts.items() if key not in strange}
+            return cls.model_validate({**fitting, "notes": {key: facts[key] for key in strange if key in facts}})
+
+
+# `model.json`: its one schema, how it is read and written, and its documentation.
+
+# 1: `facts` of any kind, attribute names among them, no digest. 2: `provenance`, `digest`.
+FORMAT = 2
+
+
+class CalibrationNumbers(Schema):
+    """A calibration without its arrays."""
+
+    scales: dict[str, Scale] = Field(description='how scores become confidence: "unseen", "seen", "all", "shifted"')
+    estimate: dict[str, float] = Field(description="accuracies to expect of new classes, as fractions: t1, ts, tr, h")
+    spread: float = Field(description="σ: the unit of the scores")
+    seen_shift: float = Field(description="what --shift-seen takes off seen classes, in units of σ")
+    n_folds: int = Field(default=0, description="how many times classes were held out")
+    held_out_classes: int = Field(default=0, description="of each fold")
+    training_classes: int = Field(default=0, description="of each fold")
+    familiarity: KnownDistances | None = Field(default=None, description="how far a row may be from training rows")
+
+
+class ModelFile(Schema):
+    """What `model.json` says."""
+
+    format: int = Field(ge=1, description="the format's number; a later firstsight reads an earlier format")
+    firstsight: str = Field(description="the version that wrote it")
+    versions: dict[str, str] = Field(
+        default_factory=dict, description="of python, numpy and, where it is installed, torch"
+    )
+    method: str = Field(description="the class of the estimator")
+    parameters: dict[str, Any] = Field(description="what the estimator was made with")
+    values: dict[str, Any] = Field(description="its fitted attributes other than arrays, `classes_` among them")
+    provenance: Provenance = Field(default_factory=lambda: Provenance(), description="where the model comes from")
+    calibration: CalibrationNumbers | None = Field(default=None, description="what turns scores into confidence")
+    pipeline: Steps | None = Field(default=None, description="what stands before the method, of a saved pipeline")
+    arrays_sha256: str = Field(description="of arrays.safetensors")
+    digest: str | None = Field(default=None, description="SHA-256 of everything else in this file")
+
+
+def write_model_file(content: ModelFile) -> str:
+    """The file's text, with its digest."""
+    about = content.model_copy(update={"digest": None}).as_json()
+    about.pop("digest", None)
+    return json.dumps({**about, "digest": digest_of(about)}, indent=1, ensure_ascii=False)
+
+
+def read_model_file(data: bytes, folder: Path) -> ModelFile:
+    """The checked content of a `model.json`; whatever is wrong with it is one sentence."""
+    try:
+        about = from_json(data)  # rejects deep nesting, at the same depth on every version of Python
+        if not isinstance(about, dict):
+            raise ValueError("it must be an object, but is a " + type(about).__name__)
+        form = about.get("format")
+        if isinstance(form, int) and form > FORMAT:
+            raise BadInput(
+                f"{folder} was written by firstsight {str(about.get('firstsight'))[:20]}, which is newer than this "
+                "one; upgrade to read it."
+            )
+        if (form != 1 or "digest" in about) and about.get("digest") != digest_of(about):
+            raise ValueError("its content does not match its digest: it was changed by hand or damaged")
+        return ModelFile.model_validate(_from_first_format(about) if form == 1 else about)
+    except BadInput:
+        raise
+    except ValidationError as error:
+        why = reason(error)
+    except (ValueError, TypeError, AttributeError) as error:
+        why = str(error).splitlines()[0]
+    raise UnreadableFile(f"{folder} cannot be read as a model (model.json: {why}); restore it or fit the model again.")
+
+
+def digest_of(about: dict[str, Any]) -> str:
+    """SHA-256 of everything but the digest itself, whatever the spaces and the order of the keys."""
+    rest = {key: value for key, value in about.items() if key != "digest"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def model_file_documentation() -> str:
+    """The schema as a table in Markdown; docs/serving.md shows it."""
+    return markdown(ModelFile)
+
+
+def _from_first_format(about: dict[str, Any]) -> dict[str, Any]:
+    facts = dict(about.get("facts") or {})
+    names = facts.pop("attributes", None)
+    values = dict(about["values"]) if isinstance(about.get("values"), dict) else about.get("values")
+    if names and isinstance(values, dict):
+        values.setdefault("attribute_names_in_", [str(name) for name in names])
+    kept = {key: value for key, value in about.items() if key != "facts"}
+    return {**kept, "values": values, "provenance": Provenance.from_old(facts)}

@@ -1,0 +1,391 @@
+"""Charts of a report: overview, mean ranks, seen-unseen curves, classes, reliability."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from statistics import mean
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from firstsight.evaluation.calibration import Reliability
+from firstsight.experiments.records import Record, SeenUnseen
+from firstsight.reporting.accuracy_tables import METRICS, Ranking, verdict
+from firstsight.reporting.figure_style import (
+    COLOURS,
+    FAINT,
+    GRID,
+    INK,
+    LINES,
+    MUTED,
+    PAPER,
+    RIGHT,
+    WRONG,
+    Picture,
+    figure_style,
+    panels,
+    quiet,
+    short,
+    slug,
+)
+from firstsight.reporting.results import TITLES, Results
+from firstsight.reporting.run_tables import easiest_first
+
+# All methods at a glance: T1 and H of each, a panel per data set.
+
+_SHOWN = ("t1", "h")  # the figure that each setting is judged by
+_LEAST = 1.9  # inches of a panel
+MOST_METHODS = 30  # in one panel; more cannot be read
+
+
+def overview_chart(results: Results) -> Picture | None:
+    """Two marks per method, the highest mean T1 first; None without any figure."""
+    figures = {d: _figures(results, d) for d in results.datasets}
+    figures = {d: own for d, own in figures.items() if own}
+    if not figures:
+        return None
+    tried = {m for own in figures.values() for m in own}
+    order = sorted(tried, key=lambda m: (-_mean(figures, m, "t1"), -_mean(figures, m, "h"), m))
+    leaders = [f"{max(own, key=lambda m: own[m].get('t1', -1.0))} on {d}" for d, own in figures.items()]
+    return Picture(
+        "overview",
+        "T1 and H of every method",
+        f"T1 and H of {len(order)} methods on {', '.join(figures)}. Highest T1: {', '.join(leaders)}.",
+        lambda width: _drawn_overview(results, figures, order[:MOST_METHODS], width),
+        ["Means over seeds; the highest T1, mean over data sets, comes first."]
+        + [f"The first {MOST_METHODS} of {len(order)} methods."] * (len(order) > MOST_METHODS),
+    )
+
+
+def _figures(results: Results, dataset: str) -> dict[str, dict[str, float]]:
+    """Method → metric → mean over seeds."""
+    figures = {
+        method: {metric: value for metric in _SHOWN if (value := results.mean_of(dataset, method, metric)) is not None}
+        for method in results.methods
+    }
+    return {method: own for method, own in figures.items() if own}
+
+
+def _mean(figures: Mapping[str, Mapping[str, Mapping[str, float]]], method: str, metric: str) -> float:
+    values = [own[method][metric] for own in figures.values() if metric in own.get(method, {})]
+    return mean(values) if values else -1.0
+
+
+def _drawn_overview(
+    results: Results, figures: dict[str, dict[str, dict[str, float]]], order: list[str], width: float
+) -> Figure:
+    beside = width >= 2 * _LEAST
+    # Side by side, panels share the names at the left; one below the other, each has those that it knows.
+    lines = [order if beside else [m for m in order if m in own] for own in figures.values()]
+    if beside:
+        figure, axes = panels(width, len(figures), 1.0 + 0.19 * len(order), least=_LEAST)
+    else:
+        heights = [1.0 + 0.19 * len(own) for own in lines]
+        figure = Figure(figsize=(width, sum(heights)), layout="constrained")
+        axes = list(figure.subplots(len(lines), 1, squeeze=False, height_ratios=heights).flat)
+    for axis, (dataset, own), shown in zip(axes, figures.items(), lines, strict=True):
+        for place, method in enumerate(shown):
+            values = own.get(method, {})
+            axis.plot(list(values.values()), [place] * len(values), color=GRID, linewidth=2, zorder=1)
+            for metric, value in values.items():
+                look = LINES[metric]
+                axis.plot(value, place, look["marker"], color=look["color"], markersize=4.5, zorder=2)
+        axis.set_yticks(range(len(shown)), [short(results.label(m), 30) for m in shown])
+        for label, method in zip(axis.get_yticklabels(), shown, strict=False):  # of the first column alone
+            label.set_fontweight("bold" if method in results.settings.ours else "normal")
+        axis.set_ylim(len(shown) - 0.4, -0.6)
+        axis.set_xlim(left=0)
+        axis.set_title(dataset)
+        quiet(axis, xlabel="%")
+        axis.grid(False, axis="y")
+        axis.tick_params(axis="y", length=0)
+    looks = {TITLES[m]: LINES[m] for m in _SHOWN}
+    handles = [Line2D([], [], linestyle="", marker=o["marker"], color=o["color"], label=t) for t, o in looks.items()]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    return figure
+
+
+# The critical-difference plot: methods on an axis of mean ranks, bars over those that cannot be told apart.
+
+_MARGIN, _LINE, _STEP = 2.3, 0.5, 0.21  # inches: for names at either side; of the axis from above; between names
+
+
+def rank_chart(results: Results, one: Ranking) -> Picture:
+    """Demšar's plot of one comparison, the best method leftmost; on a phone, a row per method."""
+    ranks, distance = one.comparison.ranks, one.comparison.critical_difference
+    first, *_, last = ranks
+    return Picture(
+        f"ranks-{slug(one.metric)}-{one.kind}",
+        f"{METRICS[one.metric]}, {one.kind} methods: mean rank over {len(one.datasets)} data sets",
+        f"Critical-difference plot of {len(ranks)} methods: best is {first} with a mean rank of {ranks[first]:.2f}, "
+        f"last {last} with {ranks[last]:.2f}; the critical difference is {distance:.2f}.",
+        lambda width: (_drawn_ranks if width > 6 else _drawn_narrow)(one, set(results.settings.ours), width),
+        [f"A bar joins methods that differ by less than CD {distance:.2f} (Nemenyi, 5 %). {verdict(one)}"],
+    )
+
+
+def _drawn_ranks(one: Ranking, ours: set[str], width: float) -> Figure:
+    ranks, k = one.comparison.ranks, len(one.comparison.ranks)
+    top, half = _LINE + 0.2 + 0.11 * len(one.comparison.alike), -(-k // 2)
+    height = top + _STEP * half
+    figure = Figure(figsize=(width, height))
+    axis = figure.add_axes((0, 0, 1, 1))
+    axis.set_axis_off()
+    axis.set(xlim=(0, width), ylim=(height, 0))
+
+    def at(rank: float) -> float:
+        return _MARGIN + (rank - 1) / (k - 1) * (width - 2 * _MARGIN)
+
+    _scale(axis, at, k, one.comparison.critical_difference)
+    for number, alike in enumerate(one.comparison.alike):
+        ends, y = [at(ranks[alike[0]]) - 0.04, at(ranks[alike[-1]]) + 0.04], _LINE + 0.1 + 0.11 * number
+        axis.plot(ends, [y, y], color=MUTED, linewidth=3.5, solid_capstyle="round", zorder=2)
+    for number, (method, rank) in enumerate(ranks.items()):
+        left = number < half
+        y = top + _STEP * (number if left else k - 1 - number)
+        edge, away, side = (_MARGIN - 0.08, -0.04, "right") if left else (width - _MARGIN + 0.08, 0.04, "left")
+        words = f"{short(method, 28)}  {rank:.1f}" if left else f"{rank:.1f}  {short(method, 28)}"
+        axis.plot([at(rank), at(rank), edge], [_LINE, y, y], color=RIGHT if method in ours else GRID, linewidth=0.9)
+        axis.plot(at(rank), _LINE, "o", color=INK, markersize=3, zorder=3)
+        weight = "bold" if method in ours else "normal"
+        axis.text(edge + away, y, words, ha=side, va="center", fontsize=8.5, weight=weight)
+    return figure
+
+
+def _scale(axis: Axes, at: Callable[[float], float], k: int, distance: float) -> None:
+    """The axis of ranks, and above it how far apart two methods must be."""
+    axis.plot([at(1), at(k)], [_LINE, _LINE], color=INK, linewidth=1)
+    every = -(-k // 20)
+    for rank in range(1, k + 1, every):
+        axis.plot([at(rank)] * 2, [_LINE - 0.06, _LINE], color=INK, linewidth=0.8)
+        axis.text(at(rank), _LINE - 0.09, str(rank), ha="center", va="bottom", fontsize=8.5)
+    end = min(1 + distance, k)
+    axis.plot([at(1), at(end)], [0.12, 0.12], color=RIGHT, linewidth=2.5, solid_capstyle="butt")
+    axis.text(at(end) + 0.06, 0.12, f"CD {distance:.2f}", va="center", fontsize=8.5, color=RIGHT)
+
+
+def _drawn_narrow(one: Ranking, ours: set[str], width: float) -> Figure:
+    ranks, k, distance = one.comparison.ranks, len(one.comparison.ranks), one.comparison.critical_difference
+    order = list(ranks)
+    figure = Figure(figsize=(width, 0.8 + _STEP * k), layout="constrained")
+    axis = figure.subplots()
+    for number, alike in enumerate(one.comparison.alike):
+        x = k + 0.03 * k * (number + 1.5)
+        rows = [order.index(alike[0]) - 0.2, order.index(alike[-1]) + 0.2]
+        axis.plot([x, x], rows, color=MUTED, linewidth=3, solid_capstyle="round", clip_on=False)
+    axis.plot(list(ranks.values()), range(k), "o", color=INK, markersize=4.5)
+    axis.plot([1, min(1 + distance, k)], [-1, -1], color=RIGHT, linewidth=2.5, solid_capstyle="butt")
+    axis.set_yticks([-1, *range(k)], [f"CD {distance:.2f}", *(f"{short(m, 28)}  {r:.1f}" for m, r in ranks.items())])
+    for label, method in zip(axis.get_yticklabels()[1:], order, strict=True):
+        label.set_fontweight("bold" if method in ours else "normal")
+    axis.set(xlim=(0.5, k + 0.03 * k * (len(one.comparison.alike) + 1)), ylim=(k - 0.4, -1.6))
+    quiet(axis, xlabel="mean rank")
+    axis.tick_params(axis="y", length=0)
+    return figure
+
+
+# Seen against unseen accuracy as curves.
+
+MOST_CURVES = 6  # that are named; the others stay grey
+_STROKES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)))
+_CURVE_COLOURS = [c for c in COLOURS if c not in ("#f0e442", "#7f7f7f")]  # yellow is faint, grey is taken
+
+
+class _Curve(NamedTuple):
+    points: np.ndarray  # (n, 2): ts, tr of the first seed
+    area: float | None  # mean over seeds
+    run: Record
+    measured: SeenUnseen
+
+    def label(self, method: str) -> str:
+        return method if self.area is None else f"{method} ({self.area:.1f})"
+
+    def calibrated(self) -> tuple[float, float] | None:
+        fixed = self.measured.calibrated
+        return (fixed.ts, fixed.tr) if fixed and fixed.ts is not None and fixed.tr is not None else None
+
+
+def trade_off_chart(results: Results, dataset: str) -> Picture | None:
+    """Seen against unseen accuracy as a constant is taken off the seen scores, from nothing seen to nothing unseen."""
+    curves = {m: curve for m in results.methods if (curve := _curve(results, dataset, m))}
+    if not curves:
+        return None
+    best = sorted(curves, key=lambda m: -(curves[m].area or 0.0))[:MOST_CURVES]
+    crosses = sum(curves[m].calibrated() is not None for m in best)
+    return Picture(
+        f"tradeoff-{slug(dataset)}",
+        f"{dataset}: seen against unseen",
+        f"Trade-off curves of {len(curves)} methods on {dataset}; the largest area has "
+        f"{curves[best[0]].label(best[0])}.",
+        lambda width: _drawn_trade_off(curves, best, width),
+        [
+            "Along a curve, a constant is taken off the scores of seen classes: to the right it is larger, and more "
+            "rows are named as unseen classes.",
+            "Curves and marks are of the first seed; the number behind a name is the area under its curve (AUSUC), its "
+            "mean over seeds.",
+            *(["A curve without a cross was not calibrated."] if 0 < crosses < len(best) else []),
+        ],
+        is_small=True,
+    )
+
+
+def _curve(results: Results, dataset: str, method: str) -> _Curve | None:
+    runs = [(r, r.seen_unseen) for r in results.runs(dataset, method, "gzsl") if r.seen_unseen and r.seen_unseen.curve]
+    if not runs:
+        return None
+    run, measured = runs[0]
+    areas = [own.ausuc for _, own in runs if own.ausuc is not None]
+    points = sorted(measured.curve, key=lambda point: (point[0], -point[1]))
+    return _Curve(np.array(points), mean(areas) if areas else None, run, measured)
+
+
+def _drawn_trade_off(curves: Mapping[str, _Curve], best: list[str], width: float) -> Figure:
+    wide = width > 6
+    figure = Figure(figsize=(min(width, 6.8), 4.8 if wide else 4.9), layout="constrained")
+    axis = figure.subplots()
+    for method in (m for m in curves if m not in best):
+        axis.plot(*curves[method].points.T, color=FAINT, linewidth=0.9)
+    marks: dict[str, Any] = {"markeredgecolor": INK, "linestyle": ""}
+    for method, colour, stroke in zip(best, _CURVE_COLOURS, _STROKES, strict=False):
+        curve = curves[method]
+        label = short(curve.label(method), 44)
+        axis.plot(*curve.points.T, color=colour, linestyle=stroke, linewidth=2, label=label)
+        if curve.run.ts is not None and curve.run.tr is not None:
+            axis.plot(curve.run.ts, curve.run.tr, "o", color=colour, markersize=7, **marks)
+        if fixed := curve.calibrated():
+            axis.plot(*fixed, "X", color=colour, markersize=9, **marks)
+    quiet(axis, xlabel="ts: unseen classes, %", ylabel="tr: seen classes, %")
+    axis.set_xlim(left=0)
+    axis.set_ylim(bottom=0)
+    handles = axis.get_legend_handles_labels()[0]
+    handles += [Line2D([], [], color=FAINT, label="the others")] if len(curves) > len(best) else []
+    handles += [Line2D([], [], color=PAPER, marker="o", label="the method as it is", **marks)]
+    if any(curves[m].calibrated() for m in best):
+        words = "calibrated on validation classes"
+        handles += [Line2D([], [], color=PAPER, marker="X", markersize=8, label=words, **marks)]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2 if wide else 1)
+    return figure
+
+
+# Accuracy per class and method as colours, and the pairs of classes that are confused most as bars.
+
+MOST_CLASSES = 60  # in one chart; more cannot be read
+MOST_PAIRS = 10
+
+
+def class_chart(results: Results, dataset: str) -> Picture | None:
+    """Unseen classes × methods, as colours."""
+    among, accuracies = "among unseen classes (T1)", results.class_accuracies(dataset, "t1")
+    if not accuracies:
+        among, accuracies = "among all classes (ts)", results.class_accuracies(dataset, "ts")
+    if not accuracies:
+        return None
+    order = easiest_first(accuracies)
+    shown = order if len(order) <= MOST_CLASSES else order[: MOST_CLASSES // 2] + order[-MOST_CLASSES // 2 :]
+    values = np.array([[accuracies[m].get(name, np.nan) for m in accuracies] for name in shown])
+    notes = [] if len(shown) == len(order) else [f"The {len(shown) // 2} easiest and hardest of {len(order)} classes."]
+    return Picture(
+        f"classes-{slug(dataset)}",
+        f"{dataset}: accuracy per unseen class, easiest first",
+        f"Accuracy of each of {len(shown)} unseen classes of {dataset} under {len(accuracies)} methods; the easiest "
+        f"class is {shown[0]}, the hardest {shown[-1]}.",
+        lambda width: _drawn_classes(values, shown, [results.label(m) for m in accuracies], among, width),
+        notes,
+    )
+
+
+def _drawn_classes(values: np.ndarray, classes: list[str], methods: list[str], among: str, width: float) -> Figure:
+    wide, width = width > 6, min(width, max(2.8 + 0.38 * len(methods), 5.0))
+    labels = [short(method, 34 if wide else 18) for method in methods]
+    height = 1.0 + 0.2 * len(classes) + 0.06 * max(map(len, labels))
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axis = figure.subplots()
+    axis.set_facecolor(GRID)  # no value
+    image = axis.imshow(np.ma.masked_invalid(values), cmap="cividis", vmin=0, vmax=100, aspect="auto")
+    turned: Any = (
+        {"rotation": 60, "ha": "right", "rotation_mode": "anchor"} if wide else {"rotation": 90, "ha": "center"}
+    )
+    axis.set_xticks(range(len(methods)), labels, **turned, fontsize=8 if wide else 6.5)
+    axis.set_yticks(
+        range(len(classes)), [short(name, 32 if wide else 16) for name in classes], fontsize=_size(classes, wide)
+    )
+    axis.tick_params(length=0)
+    axis.set_xticks(np.arange(len(methods) + 1) - 0.5, minor=True)
+    axis.grid(which="minor", axis="x", color=PAPER, linewidth=1.2)
+    axis.tick_params(which="minor", length=0)
+    bar = figure.colorbar(image, ax=axis, location="top", shrink=0.7 if wide else 1.0, aspect=40, pad=0.01)
+    bar.set_label(f"% of the class's rows named rightly{' ' if width > 6 else chr(10)}{among}")
+    return figure
+
+
+def confusion_chart(results: Results, dataset: str) -> Picture | None:
+    """The pairs that are confused most by the method that is highest in T1 of those with confusions."""
+    methods, others = results.with_and_without_confusions(dataset)
+    if not methods:
+        return None
+    leader = max(methods, key=lambda m: results.mean_of(dataset, m, "t1") or 0.0)
+    pairs = list(results.confused_pairs(dataset, leader).items())[:MOST_PAIRS]
+    (truth, predicted), count = pairs[0]
+    notes = [f"No method of the {len(methods)} with confusions has a higher T1."] if len(methods) > 1 else []
+    notes += [f"Without confusions in their records: {', '.join(others)}."] if others else []
+    return Picture(
+        f"confusion-{slug(dataset)}",
+        f"{dataset}: what {leader} confuses most",
+        f"The {len(pairs)} pairs of unseen classes of {dataset} that {leader} confuses most; first {truth} named as "
+        f"{predicted}, {count:.1f} rows per run.",
+        lambda width: _drawn_pairs(pairs, width),
+        notes,
+        is_small=True,
+    )
+
+
+def _drawn_pairs(pairs: list[tuple[tuple[str, str], float]], width: float) -> Figure:
+    wide = width > 6
+    figure = Figure(figsize=(min(width, 7.6), 0.9 + (0.3 if wide else 0.42) * len(pairs)), layout="constrained")
+    axis = figure.subplots()
+    counts = [count for _, count in pairs]
+    bars = axis.barh(range(len(pairs)), counts, color="#56b4e9", height=0.7)
+    axis.bar_label(bars, [f"{count:.1f}".removesuffix(".0") for count in counts], padding=3, fontsize=8)
+    on_one_line = wide or all(len(name) <= 8 for pair, _ in pairs for name in pair)
+    between, longest = ("  →  ", 32) if on_one_line else ("\n→ ", 24)
+    names = [short(truth, longest) + between + short(predicted, longest) for (truth, predicted), _ in pairs]
+    axis.set_yticks(range(len(pairs)), names, fontsize=_size([name for pair, _ in pairs for name in pair], wide))
+    axis.invert_yaxis()
+    axis.margins(x=0.12)
+    quiet(axis, xlabel="rows per run (true class → named as)" if wide else "rows per run (true → named)")
+    axis.grid(False, axis="y")
+    return figure
+
+
+def _size(names: list[str], wide: bool) -> float:
+    """The size of class names beside a chart: of single letters, the accents must be told apart."""
+    return 11 if max(map(len, names)) <= 3 else 8 if wide else 7
+
+
+# The reliability plot: how often answers are right that were given with such confidence.
+
+
+def reliability_plot(measured: Reliability, title: str = "") -> Figure:
+    """Accuracy against confidence, one bar per bin, with the share of rows per bin below; the diagonal is ideal."""
+    with figure_style():
+        figure = Figure(figsize=(4.6, 5.2), layout="constrained")
+        upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
+        edges = np.linspace(0, 1, len(measured.share) + 1)
+        filled = measured.share > 0
+        left, width = edges[:-1][filled], np.diff(edges)[filled]
+        upper.bar(left, measured.accuracy[filled], width, align="edge", color=RIGHT, alpha=0.35, edgecolor=RIGHT)
+        upper.plot(
+            measured.confidence[filled], measured.accuracy[filled], "o-", color=RIGHT, markersize=4, label="measured"
+        )
+        upper.plot([0, 1], [0, 1], "--", color=WRONG, linewidth=1, label="ideal")
+        upper.set(ylabel="share of answers that are right", xlim=(0, 1), ylim=(0, 1))
+        upper.set_title(f"{title}\nexpected calibration error {measured.ece:.3f} ({len(measured.share)} bins)".strip())
+        upper.legend(loc="upper left")
+        lower.bar(left, measured.share[filled], width, align="edge", color="#7F7F7F", alpha=0.6)
+        lower.set(xlabel="confidence of the answer", ylabel="share of rows")
+        for axis in (upper, lower):
+            axis.spines[["top", "right"]].set_visible(False)
+    return figure

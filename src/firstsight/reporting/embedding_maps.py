@@ -1,0 +1,238 @@
+"""Maps of embedding spaces, and the demo's figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
+
+from firstsight.data.array_files import read_arrays
+from firstsight.errors import BadInput, UnreadableFile
+from firstsight.reporting.figure_style import (
+    COLOURS,
+    INK,
+    MANY_COLOURS,
+    PAPER,
+    RIGHT,
+    WRONG,
+    Picture,
+    figure_style,
+    frame,
+    short,
+    slug,
+)
+
+# The map of six panels: three spaces × all and unseen classes, from coordinates that the benchmark has computed.
+
+SPACES = {"visual": "Visual space", "inductive": "Inductive embedding", "transductive": "Transductive embedding"}
+WHICH = {"all": "seen and unseen classes", "unseen": "unseen classes"}
+Arrays = Mapping[str, np.ndarray]
+Maps = list[tuple[str, Arrays]]  # data set and arrays
+MOST_NAMED = len(MANY_COLOURS)  # classes in a legend
+
+
+def read_map(path: Path) -> Arrays:
+    """The arrays of one map file, checked so far that they can be drawn."""
+    keys = ["dataset", "split", *(f"{which}_{part}" for which in WHICH for part in ("labels", "names", "seen"))]
+    keys += [f"{space}_{which}_{part}" for space in SPACES for which in WHICH for part in ("points", "classes")]
+    try:
+        arrays = read_arrays(path, keys)
+    except UnreadableFile as error:
+        raise UnreadableFile(f"{path} is not a map of `firstsight benchmark`; remove it. {error}") from None
+    for space in SPACES:
+        for which in WHICH:
+            if f"{space}_{which}_points" in arrays and not _fits(arrays, space, which):
+                raise UnreadableFile(f"{path} is damaged: {space}_{which} does not fit its labels; remove it.")
+    return arrays
+
+
+def _fits(arrays: Arrays, space: str, which: str) -> bool:
+    """Whether there is a place and a known class for each sample, and a place for each description or for none."""
+    nothing = np.empty(0)
+    labels, names = (arrays.get(f"{which}_{part}", nothing) for part in ("labels", "names"))
+    points = arrays[f"{space}_{which}_points"]
+    squares = arrays.get(f"{space}_{which}_classes", np.empty((0, 2)))
+    return (
+        _are_places(points)
+        and _are_places(squares)
+        and names.ndim == 1
+        and labels.shape == points.shape[:1]
+        and set(labels.tolist()) <= set(range(len(names)))
+        and len(squares) in (0, len(names))
+        and _seen(arrays, which).shape == names.shape
+    )
+
+
+def _are_places(points: np.ndarray) -> bool:
+    fits = points.ndim == 2 and points.shape[1] == 2 and np.issubdtype(points.dtype, np.floating)
+    return fits and bool(np.isfinite(points).all())
+
+
+def read_maps(folder: Path, splits: Mapping[str, str]) -> Maps:
+    """The data set and arrays of each map in `folder/maps`; `splits` are those of the records, by data set."""
+    maps = []
+    for path in sorted((folder / "maps").glob("*.npz")):
+        arrays = read_map(path)
+        name, split = (str(arrays.get(key, default)) for key, default in (("dataset", path.stem), ("split", "")))
+        if split and split != splits.get(name, split):
+            raise BadInput(f"{path} is of another split than the records of {name}; remove it, or make it again.")
+        maps.append((name, arrays))
+    return maps
+
+
+def map_picture(dataset: str, arrays: Arrays) -> Picture | None:
+    """Samples as dots, descriptions as squares, a colour per class; what is not there is left out."""
+    spaces = [s for s in SPACES if any(f"{s}_{w}_points" in arrays for w in WHICH)]
+    rows = [w for w in WHICH if any(f"{s}_{w}_points" in arrays for s in SPACES)]
+    if not spaces:
+        return None
+    notes = ["Samples are dots, descriptions squares; each panel is laid out by t-SNE, so only nearness has a meaning."]
+    if "visual" in spaces and not any(len(arrays.get(f"visual_{which}_classes", ())) for which in rows):
+        notes.append("Visual space has no squares: it holds features, and descriptions are not points in it.")
+    most = max(len(arrays[f"{which}_names"]) for which in rows)
+    if most > MOST_NAMED:
+        notes.append("Colours repeat.")
+    elif most > len(COLOURS):
+        notes.append("Numbers tell classes of similar colour apart.")
+    return Picture(
+        f"map-{slug(dataset)}",
+        f"{dataset}: where samples and descriptions lie",
+        f"Maps of {dataset} in {len(spaces)} spaces ({', '.join(SPACES[s].lower() for s in spaces)}), for "
+        f"{' and for '.join(WHICH[w] for w in rows)}: samples as dots, class descriptions as squares.",
+        lambda width: _drawn(arrays, spaces, rows, width),
+        notes,
+    )
+
+
+def _drawn(arrays: Arrays, spaces: list[str], rows: list[str], width: float) -> Figure:
+    wide = width > 6
+    columns = min(len(spaces), int(width / 3))
+    lines = -(-len(spaces) // columns)
+    legends = [-(-len(arrays[f"{which}_names"]) // (4 if wide else 2)) * 0.17 + 0.3 for which in rows]
+    heights = [(width / columns) * lines + legend for legend in legends]
+    figure = Figure(figsize=(width, sum(heights)), layout="constrained")
+    parts = figure.subfigures(len(rows), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for part, which in zip(parts, rows, strict=True):
+        axes = part.subplots(lines, columns, squeeze=False).flat
+        for axis, space in zip(axes, spaces, strict=False):
+            if f"{space}_{which}_points" in arrays:
+                _panel(axis, arrays, space, which)
+            frame(axis, SPACES[space])
+        part.suptitle(WHICH[which].capitalize(), fontsize=10.5, weight="bold")
+        _legend(part, arrays, which, 4 if wide else 2)
+    return figure
+
+
+def _legend(part: SubFigure, arrays: Arrays, which: str, columns: int) -> None:
+    names, seen = [str(name) for name in arrays[f"{which}_names"]], _seen(arrays, which)
+    if len(names) > MOST_NAMED:
+        return
+    numbered, mixed = len(names) > len(COLOURS), not seen.all()
+    labels = [
+        (f"{i + 1} " if numbered else "") + short(name, 22) + (" (seen)" if seen[i] and mixed else "")
+        for i, name in enumerate(names)
+    ]
+    dots = [Line2D([], [], marker="o", linestyle="", color=_colour(i)) for i in range(len(names))]
+    size = 8 if columns > 2 else 6.5
+    part.legend(
+        dots, labels, loc="outside lower center", ncols=min(len(names), columns), fontsize=size, columnspacing=1
+    )
+
+
+def _seen(arrays: Arrays, which: str) -> np.ndarray:
+    return arrays.get(f"{which}_seen", np.zeros(len(arrays[f"{which}_names"]), dtype=bool))
+
+
+def _panel(axis: Axes, arrays: Arrays, space: str, which: str) -> None:
+    points = arrays[f"{space}_{which}_points"]
+    squares = arrays.get(f"{space}_{which}_classes", np.empty((0, 2)))
+    labels, n_classes = arrays[f"{which}_labels"], len(arrays[f"{which}_names"])
+    size = float(np.clip(4000 / max(len(points), 1), 3, 12))
+    for position in range(n_classes):
+        own = points[labels == position]
+        axis.scatter(own[:, 0], own[:, 1], s=size, color=_colour(position), alpha=0.65, linewidths=0)
+        place = squares[position] if position < len(squares) else np.median(own, axis=0) if len(own) else None
+        if position < len(squares):
+            x, y = squares[position]
+            axis.scatter(x, y, s=52, marker="s", color=_colour(position), edgecolors=INK, zorder=3)
+        if len(COLOURS) < n_classes <= MOST_NAMED and place is not None:
+            number = axis.annotate(str(position + 1), place, (4, 4), textcoords="offset points", fontsize=7.5, zorder=4)
+            number.set_path_effects([withStroke(linewidth=2, foreground=PAPER)])
+
+
+def _colour(position: int) -> str:
+    return MANY_COLOURS[position % len(MANY_COLOURS)]
+
+
+# The demo's two figures, from arrays: a map of the embedding, and pictures with the answers to them.
+
+
+def embedding_map(
+    panels: Mapping[str, tuple[np.ndarray, np.ndarray | None]],
+    labels: np.ndarray,
+    class_names: Sequence[str],
+    title: str = "",
+    random_state: int = 0,
+) -> Figure:
+    """One panel per space: samples as dots and, where the space has them, descriptions as squares.
+
+    `panels` gives each title its sample embeddings (n, e) and class embeddings (k, e) or None; `labels (n,)` are
+    positions in `class_names`, of which there may be as many as COLOURS. Each panel is laid out by t-SNE.
+    """
+    from sklearn.manifold import TSNE
+
+    if len(class_names) > len(COLOURS):
+        raise BadInput(
+            f"The map has colours for {len(COLOURS)} classes and was given {len(class_names)}; choose some of them."
+        )
+    with figure_style():
+        figure = Figure(figsize=(4.2 * len(panels), 4.3), layout="constrained")
+        figure.suptitle(title, fontsize=11)
+        axes = figure.subplots(1, len(panels), squeeze=False)[0]
+        for axis, (space, (samples, classes)) in zip(axes, panels.items(), strict=True):
+            points = samples if classes is None else np.concatenate([samples, classes])
+            layout = TSNE(perplexity=min(30, (len(points) - 1) / 3), random_state=random_state, init="pca")
+            flat = layout.fit_transform(points)
+            for position, name in enumerate(class_names):
+                own, colour = flat[: len(samples)][labels == position], COLOURS[position]
+                axis.scatter(*own.T, s=9, color=colour, alpha=0.65, linewidths=0, label=name)
+                if classes is not None:
+                    axis.scatter(*flat[len(samples) + position], s=90, marker="s", color=colour, edgecolors="black")
+            frame(axis, space)
+        handles, names = axes[0].get_legend_handles_labels()
+        legend = figure.legend(handles, names, loc="outside lower center", ncols=len(class_names))
+    for handle in legend.legend_handles:
+        handle.set(sizes=[40], alpha=1)  # type: ignore[union-attr]
+    return figure
+
+
+def sample_predictions(
+    images: np.ndarray,
+    truth: Sequence[str],
+    answers: Mapping[str, Sequence[str]],
+    title: str,
+    columns: int = 12,
+) -> Figure:
+    """Pictures with their true class and, per method, the answer: blue where right, vermilion where wrong."""
+    rows = -(-len(images) // columns)
+    height = 1.15 + 0.22 * len(answers)
+    with figure_style():
+        figure = Figure(figsize=(1.05 * columns, height * rows + 0.5), layout="constrained")
+        figure.suptitle(title, fontsize=11)
+        for axis in figure.subplots(rows, columns, squeeze=False).flat:
+            axis.set_axis_off()
+        for number, (axis, image) in enumerate(zip(figure.axes, images, strict=False)):
+            axis.imshow(image, cmap="gray_r", vmin=0, vmax=255)
+            axis.set_title(truth[number], fontsize=11)
+            for line, (method, guesses) in enumerate(answers.items()):
+                right = guesses[number] == truth[number]
+                words = f"{method}: {guesses[number]} {'✓' if right else '✗'}"
+                look: Any = {"color": RIGHT if right else WRONG, "ha": "center", "va": "top", "fontsize": 8}
+                axis.text(0.5, -0.06 - 0.2 * line, words, transform=axis.transAxes, **look)
+    return figure

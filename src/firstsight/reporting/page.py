@@ -1,0 +1,379 @@
+"""The report page: its sections, its files, and the manifest of what a report wrote."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from html import escape
+from importlib.resources import files
+from itertools import groupby
+from pathlib import Path
+from string import Template
+from typing import NamedTuple
+
+from firstsight._io.files import read_regular, write_atomically
+from firstsight.errors import CannotWrite
+from firstsight.reporting.accuracy_tables import (
+    accuracy_table,
+    calibration_table,
+    chosen_note,
+    mark_notes,
+    rank_table,
+    rankings,
+    significance_table,
+)
+from firstsight.reporting.charts import class_chart, confusion_chart, overview_chart, rank_chart, trade_off_chart
+from firstsight.reporting.embedding_maps import Maps, map_picture, read_maps
+from firstsight.reporting.figure_style import NARROW, WIDE, Picture, png_of, svg_of
+from firstsight.reporting.line_charts import rounds_chart, study_chart
+from firstsight.reporting.network_drawing import network_drawing
+from firstsight.reporting.results import TITLES, Results, published, read_results
+from firstsight.reporting.run_tables import (
+    STUDY,
+    audit_table,
+    class_table,
+    confusion_table,
+    cost_table,
+    failure_table,
+    parameter_table,
+    space_table,
+    tuning_table,
+    warning_table,
+)
+from firstsight.reporting.table import (
+    Table,
+    csv_table,
+    html_notes,
+    html_sentence,
+    html_table,
+    latex_table,
+    markdown_table,
+)
+from firstsight.web import read_style
+
+# Which files of a folder a report wrote, so that the next one can remove those that it no longer has.
+#
+# The list is the file `.firstsight-report` in the folder, with lines such as `sha256sum` writes. Only what it names,
+# and what still has the content that was written, is ever removed or replaced: a file that someone has changed or put
+# there stays.
+
+NAME = ".firstsight-report"
+# Names are a report's own: a list that someone has tampered with leads to no other folder.
+_LINE = re.compile(r"([0-9a-f]{64})  (index\.html|(?:tables|figures)/[^/\\]+)")
+Written = set[tuple[str, str]]  # digest and name; of a name with two digests, a kill has left one or the other
+
+
+@contextmanager
+def replacing(folder: Path, contents: Mapping[str, str | bytes]) -> Iterator[None]:
+    """While the body writes `contents` into `folder`: afterwards, files of an earlier report are gone.
+
+    The list names old and new files until all are in place, so that after a kill the next report knows of both.
+    """
+    old, new = _read(folder), {(_digest(content), name) for name, content in contents.items()}
+    for name in contents:
+        _refuse_to_lose(folder, name, old | new)
+    _write(folder, old | new)
+    yield
+    kept = {name.lower() for name in contents}  # some file systems do not tell A from a
+    for digest, name in sorted(old):
+        if name.lower() not in kept and _is_ours(folder, name, digest):
+            _remove(folder / name)
+    _write(folder, new)
+
+
+def refuse_foreign_page(folder: Path) -> None:
+    """Find out before the drawing begins that the folder holds somebody else's page."""
+    _refuse_to_lose(folder, "index.html", _read(folder))
+
+
+def _refuse_to_lose(folder: Path, name: str, written: Written) -> None:
+    known = [digest for digest, other in written if other == name]
+    if os.path.lexists(folder / name) and not any(_is_ours(folder, name, digest) for digest in known):
+        raise CannotWrite(
+            f"{folder / name} is not as a report wrote it, and would be lost; choose another --out, or move it away."
+        )
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise CannotWrite(
+            f"The report is complete, but {path} of an earlier one could not be removed ({error.strerror}); remove it."
+        ) from None
+
+
+def _is_ours(folder: Path, name: str, digest: str) -> bool:
+    """Whether the file is still what was written, in the folder itself and not behind a link."""
+    path = folder / name
+    try:
+        own = os.path.join(os.path.realpath(folder), name)
+        return os.path.realpath(path) == own and _digest(read_regular(path)) == digest
+    except OSError:
+        return False
+
+
+def _digest(content: str | bytes) -> str:
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
+
+def _read(folder: Path) -> Written:
+    try:
+        lines = read_regular(folder / NAME).decode().splitlines()
+    except (OSError, UnicodeDecodeError):  # no list, or none of ours: nothing is known to be a report's
+        return set()
+    return {(match[1], match[2]) for match in map(_LINE.fullmatch, lines) if match}
+
+
+def _write(folder: Path, written: Written) -> None:
+    lines = sorted(f"{digest}  {name}" for digest, name in written)
+    write_atomically(folder / NAME, "\n".join(lines) + "\n")
+
+
+# The sections of the page, pictures first; and of what is missing, the command that makes its records.
+
+_TWO_BRANCHES = ("deep-embedding", "transductive-deep-embedding")  # the methods that the drawing of the network shows
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page; `made_by` says how to get its records. Blocks in `folded` open with a click."""
+
+    name: str
+    title: str
+    blocks: list[Table | Picture]
+    made_by: str = ""
+    folded: tuple[str, ...] = ()
+
+
+def all_sections(results: Results, maps: Maps) -> list[Section]:
+    """Every section in reading order, those without blocks included."""
+    made = rankings(results)
+    names = sorted({r.study for r in results.studies} - {"", STUDY})
+    ranks = [*(rank_chart(results, one) for one in made), rank_table(results, made)]
+    trade_offs = [*_each(trade_off_chart, results), calibration_table(results)]
+    studies = [study_chart(results, dataset, study) for study in names for dataset in results.datasets]
+    confusions = [*_each(confusion_chart, results), confusion_table(results)]
+    runs = [cost_table(results), parameter_table(results), warning_table(results)]
+    sections = [
+        _new_section("failures", "Failed cells", [failure_table(results)]),
+        _new_section("overview", "At a glance", [overview_chart(results)], _run()),
+        _new_section("ranks", "Over all data sets", ranks, f"{_run()} with three data sets and three methods or more"),
+        _new_section("conventional", "Conventional setting", [accuracy_table(results, "zsl")], _run("--setting zsl")),
+        _new_section("generalized", "Generalized setting", [accuracy_table(results, "gzsl")], _run("--setting gzsl")),
+        _new_section("tradeoff", "Seen against unseen classes", trade_offs, _run("--setting gzsl --calibrated-h")),
+        _new_section("tuning", "Tuned against default", [tuning_table(results)], _run("--tuned TUNED")),
+        _new_section("significance", "Significance", [significance_table(results)], _run("--seeds 5")),
+        _new_section("maps", "Maps of the embedding", [map_picture(*one) for one in maps], _run("--study map")),
+        _new_section("spaces", "Embedding spaces", [space_table(results)], _run()),
+        _new_section("rounds", "Pseudo-labels, round by round", _each(rounds_chart, results), _run("--setting zsl")),
+        _new_section("studies", "Sensitivity to parameters", studies, _run("--study separation")),
+        _new_section("classes", "Classes", [*_each(class_chart, results), class_table(results)], _run()),
+        _new_section("confusion", "Confusion of unseen classes", confusions, _run("--setting zsl")),
+        _new_section("architecture", "The network", [_network(results)]),
+        _new_section("audit", "Leakage audit", [audit_table(results)], _run(), ("audit",)),
+        _new_section("runs", "The runs", runs, _run(), ("costs", "parameters", "warnings")),
+    ]
+    return [section for section in sections if section.blocks or section.made_by]
+
+
+def _run(words: str = "--methods all") -> str:
+    return f"`firstsight benchmark DATA… {words} --out RESULTS`"
+
+
+def _network(results: Results) -> Picture | None:
+    """The drawing of the two-branch network where it is among the methods, its size where the records agree on one."""
+    own = [r for r in results.records if r.method in _TWO_BRANCHES]
+    sizes = {size for r in own if isinstance(size := r.parameters.get("embedding_dim"), int)}
+    return network_drawing(joint=sizes.pop() if len(sizes) == 1 else None) if own else None
+
+
+class Leader(NamedTuple):
+    """Who is best in one figure of one data set."""
+
+    metric: str
+    value: str
+    by: str
+
+    def __str__(self) -> str:
+        return f"{self.metric} {self.value} by {self.by}"
+
+
+def headlines(results: Results) -> dict[str, list[Leader]]:
+    """The leaders of each data set."""
+    leaders_of = {d: [one for metric in ("t1", "h") if (one := _leader(results, d, metric))] for d in results.datasets}
+    return {dataset: leaders for dataset, leaders in leaders_of.items() if leaders}
+
+
+def _leader(results: Results, dataset: str, metric: str) -> Leader | None:
+    means = {m: v for m in results.methods if (v := results.mean_of(dataset, m, metric)) is not None}
+    ranked = [m for m in results.ranked() if m in means]
+    if not ranked:
+        return None
+    best = max(round(means[m], 1) for m in ranked)
+    first, *others = (m for m in ranked if round(means[m], 1) == best)  # equal as printed
+    names = [results.label(m) for m in (first, *others)]
+    by = " and ".join(names if len(names) < 3 else [names[0], f"{len(others)} more"])
+    paper = None if others else published(dataset, first, metric)
+    beside = f", paper {paper.value:.1f}" if paper else ""
+    above = [f"{results.label(m)} {means[m]:.1f}" for m in means if m not in ranked and round(means[m], 1) > best]
+    beside += f" (extra supervision, not ranked: {', '.join(above)})" if above else ""
+    return Leader(TITLES[metric], f"{best:.1f}", by + beside)
+
+
+def _new_section(
+    name: str, title: str, blocks: Iterable[Table | Picture | None], made_by: str = "", folded: tuple[str, ...] = ()
+) -> Section:
+    return Section(name, title, [block for block in blocks if block is not None], made_by, folded)
+
+
+def _each(draw: Callable[[Results, str], Picture | None], results: Results) -> list[Picture | None]:
+    return [draw(results, dataset) for dataset in results.datasets]
+
+
+# The report: one self-contained page, and a file of every table and figure on it.
+
+Show = Callable[[int, int], None]
+Files = dict[str, str | bytes]  # name in the report's folder → content
+
+
+def report(records: str | Path, out: str | Path, show: Show = lambda done, of: None) -> Path:
+    """Make a page of benchmark records, with every table and figure as a file; runs no method.
+
+    Records and maps are judged before the folder is made, and all is drawn before the first file is written: bad
+    ones leave an older report as it was. Files of an older report that this one does not have are removed at the end.
+
+    Parameters
+    ----------
+    records : str or Path
+        The folder that `firstsight benchmark` wrote, or one `.jsonl` file.
+    out : str or Path
+        The folder for `index.html`, `tables/` and `figures/`, made where it is not there.
+    show : callable
+        Is told how many of how many tables and figures are ready.
+
+    Returns
+    -------
+    Path
+        The page.
+    """
+    results, out = read_results(records), Path(out)
+    maps = read_maps(results.folder, results.splits)
+    _check_writable(out)
+    refuse_foreign_page(out)
+    sections = [_with_notes(section, results) for section in all_sections(results, maps)]
+    blocks = [block for section in sections for block in section.blocks]
+    contents: Files = {}
+    shown: dict[int, str] = {}
+    for number, block in enumerate(blocks, start=1):
+        own = _files_of(block, contents)
+        contents |= own
+        shown[id(block)] = _block(block, own)
+        show(number, len(blocks))
+    contents["index.html"] = _page(results, sections, shown)
+    with replacing(out, contents):
+        for name, content in contents.items():  # the page comes last: until then, the older one is whole
+            write_atomically(out / name, content)
+    return out / "index.html"
+
+
+def _with_notes(section: Section, results: Results) -> Section:
+    """With what the project says of its own records beneath the tables and figures that it names."""
+    own = results.settings.notes
+    blocks = [replace(b, notes=[*b.notes, *own[b.name]]) if b.name in own else b for b in section.blocks]
+    return replace(section, blocks=blocks)
+
+
+def _check_writable(out: Path) -> None:
+    """Find out before the drawing begins that there is nowhere to put it."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=out).close()
+    except OSError as error:
+        reason = error.strerror or error
+        raise CannotWrite(f"Could not write into the folder {out} ({reason}); choose another --out.") from None
+
+
+def _files_of(block: Table | Picture, taken: Files) -> Files:
+    if isinstance(block, Picture):
+        return {_free("figures", block.name, "png", taken): png_of(block)}
+    formats = {"csv": csv_table, "tex": latex_table, "md": markdown_table}
+    return {_free("tables", block.name, end, taken): make(block) for end, make in formats.items()}
+
+
+def _free(folder: str, stem: str, end: str, taken: Files) -> str:
+    """A file's name that no other has: names of two data sets may look alike once they are files."""
+    names = [f"{folder}/{stem}.{end}", *(f"{folder}/{stem}-{n}.{end}" for n in range(2, len(taken) + 3))]
+    return next(name for name in names if name.lower() not in {other.lower() for other in taken})
+
+
+def _block(block: Table | Picture, own: Files) -> str:
+    links = " · ".join(f'<a href="{escape(name)}">{escape(Path(name).name)}</a>' for name in own)
+    links = f'<p class="files">{links}</p>'
+    if isinstance(block, Table):
+        return html_table(block) + links
+    widths = {"small": NARROW} if block.is_small else {"wide": WIDE, "narrow": NARROW}
+    drawn = "".join(
+        f'<div class="{name}" role="img" aria-label="{escape(block.alt)}">{svg_of(block, width)}</div>'
+        for name, width in widths.items()
+    )
+    title = f"<figcaption><h3>{escape(block.title)}</h3></figcaption>"
+    return f"<figure>{title}{drawn}{html_notes(block.notes)}{links}</figure>"
+
+
+def _page(results: Results, sections: list[Section], shown: dict[int, str]) -> str:
+    template_files = files("firstsight.web") / "report"
+    template = Template(template_files.joinpath("page.html").read_text(encoding="utf-8"))
+    there, missing = [s for s in sections if s.blocks], [s for s in sections if not s.blocks]
+    counts = [
+        (len(results.datasets), "data set"),
+        (len(results.methods), "method"),
+        (len(results.records), "record"),
+        (len(results.failed), "failed cell"),
+    ]
+    settings = results.settings
+    links = "".join(f'<a href="{escape(to)}">{escape(words)}</a> ' for words, to in settings.links.items())
+    style = re.sub(r"/\*.*?\*/", "", template_files.joinpath("page.css").read_text(encoding="utf-8"))
+    return template.substitute(
+        title=escape(settings.title),
+        style=read_style("tokens.css") + style,
+        about=f'<p class="about">{html_sentence(settings.about)} {links}</p>' if settings.about or links else "",
+        counts=", ".join(f"{n:,} {word}{'' if n == 1 else 's'}" for n, word in counts),
+        marks=escape(" ".join([*mark_notes(results, results.methods)[1:], chosen_note(results)])),
+        headlines="".join(_headline(dataset, leaders) for dataset, leaders in headlines(results).items()),
+        contents="".join(f'<li><a href="#{s.name}">{escape(s.title)}</a></li>' for s in there),
+        sections="".join(_section(section, shown) for section in there) + _missing(missing),
+    )
+
+
+def _headline(dataset: str, leaders: list[Leader]) -> str:
+    """A card: the data set, and each figure large beside who has it."""
+    lines = "".join(
+        f"<p><b>{one.value}</b><span><strong>{one.metric}</strong> by {escape(one.by)}</span></p>" for one in leaders
+    )
+    return f"<li><h2>{escape(dataset)}</h2>{lines}</li>"
+
+
+def _section(section: Section, shown: dict[int, str]) -> str:
+    parts = []
+    for is_small, blocks in groupby(section.blocks, key=lambda block: isinstance(block, Picture) and block.is_small):
+        html = ""
+        for block in blocks:
+            folded = block.name in section.folded
+            opening, end = f"<details><summary>{escape(block.title)}</summary>" * folded, "</details>" * folded
+            html += opening + shown[id(block)] + end
+        parts.append(f'<div class="grid">{html}</div>' if is_small else html)
+    return f'<section id="{section.name}"><h2>{escape(section.title)}</h2>{"".join(parts)}</section>'
+
+
+def _missing(sections: list[Section]) -> str:
+    """What these records do not show, and the commands that make such records."""
+    if not sections:
+        return ""
+    lines = "".join(f"<li>{escape(s.title)}: {html_sentence(s.made_by)}</li>" for s in sections)
+    return f'<section id="missing"><h2>Not in these records</h2><ul class="missing">{lines}</ul></section>'

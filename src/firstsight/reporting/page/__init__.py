@@ -1,1 +1,0 @@
-"""The page that shows every table and figure, and the files beside it."""

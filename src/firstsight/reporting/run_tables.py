@@ -1,0 +1,402 @@
+"""Tables about runs: failures, warnings, cost, parameters, leakage, tuning, spaces, classes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from statistics import mean, stdev
+from typing import Any
+
+from firstsight.experiments.records import Record, Touched
+from firstsight.reporting.accuracy_tables import name_cell
+from firstsight.reporting.results import CALIBRATED_H, Results, figure_of, setting_of
+from firstsight.reporting.table import Cell, Column, Row, Table, signed, spread, words
+
+# What the runs did: which failed, what they warned of, what they cost, with which parameters they ran.
+
+
+def failure_table(results: Results) -> Table | None:
+    """Every failed cell with its sentence."""
+    if not results.failed:
+        return None
+    columns = [*words("data set", "method", "what happened", "setting"), Column("seed"), *words("variant")]
+    rows = [
+        [
+            *map(Cell, (r.dataset, r.method)),
+            Cell(r.error or "no reason was recorded", mark="failed"),
+            *map(Cell, (r.setting, str(r.seed), _words(r.variant) or "–")),
+        ]
+        for r in results.failed
+    ]
+    notes = ["The same `firstsight benchmark` command tries them again and leaves what is finished alone."]
+    return Table("failures", "Cells that failed", columns, rows, notes)
+
+
+def warning_table(results: Results) -> Table | None:
+    """What methods warned of while they ran."""
+    seeds: dict[tuple[str, str, str, str, str], list[str]] = {}
+    for r in results.records:
+        for said in r.warnings:
+            key = (r.dataset, r.method, r.setting, _words(r.variant) or "–", said)
+            seeds.setdefault(key, []).append(str(r.seed))
+    if not seeds:
+        return None
+    columns = words("data set", "method", "setting", "variant", "warning", "seeds")
+    rows = [[*map(Cell, key), Cell(", ".join(own))] for key, own in seeds.items()]
+    return Table("warnings", f"Warnings of methods: {len(rows)} kinds of warning", columns, rows)
+
+
+def cost_table(results: Results) -> Table | None:
+    """Seconds and memory of every cell, mean over seeds."""
+    known = [r for r in results.tables if r.status == "done" and (r.seconds or r.peak_mib)]
+    if not known:
+        return None
+    columns = words("data set", "method", "setting")
+    columns += map(Column, ("seeds", "seconds", "of these fit", "CPU seconds of the fit", "peak MiB", "threads"))
+    rows: list[Row] = []
+    for runs in _cells(known):
+        about = runs[0]
+        texts = [about.dataset, about.method, about.setting, str(len(runs))]
+        texts += [spread([r.seconds for r in runs if r.seconds is not None])]
+        texts += [spread([r.fit_seconds for r in runs if r.fit_seconds is not None])]
+        texts += [spread([r.cpu_seconds for r in runs if r.cpu_seconds is not None])]
+        peaks, threads = ({getattr(r, name) for r in runs} - {None} for name in ("peak_mib", "threads"))
+        texts += [f"{max(peaks):,}" if peaks else "–", "–".join(map(str, sorted(threads))) or "–"]
+        rows.append([*map(Cell, texts)])
+    fits: dict[tuple[str, ...], float] = {}
+    for r in results.records:  # an inductive method is fitted once for both settings
+        parts = (r.dataset, r.method, str(r.seed), _words(r.variant), r.setting * r.transductive)
+        fits[parts] = max(fits.get(parts, 0.0), r.seconds or 0.0)
+    versions = sorted({_words(r.versions) for r in results.records if r.versions})
+    notes = ["An inductive method is fitted once for both settings."]
+    notes += [f"Versions: {version}." for version in versions]
+    return Table("costs", f"What the runs cost: {_duration(sum(fits.values()))} in all", columns, rows, notes)
+
+
+def parameter_table(results: Results) -> Table | None:
+    """The parameters of every cell of the tables, and how they were chosen."""
+    known = [r for r in results.tables if r.parameters]
+    if not known:
+        return None
+    settings: dict[tuple[str, str, str, str], list[str]] = {}
+    for runs in _cells(known):
+        about = runs[0]
+        name = f"{about.method} ({about.estimator})" if about.estimator else about.method
+        distinct = " / ".join(dict.fromkeys(_words(r.parameters) for r in runs))
+        chosen = " / ".join(dict.fromkeys(map(_chosen, runs)))
+        settings.setdefault((name, chosen, distinct, about.dataset), []).append(about.setting)
+    datasets: dict[tuple[str, ...], list[str]] = {}  # what is the same on several data sets stands in one row
+    for (method, chosen, distinct, dataset), own in settings.items():
+        datasets.setdefault((method, ", ".join(own), chosen, distinct), []).append(dataset)
+    rows = [[Cell(", ".join(own)), *map(Cell, alike)] for alike, own in datasets.items()]
+    notes = [
+        "Tuned: on validation classes of the training set. Set by hand: the user gave the values of those named; the "
+        "others are the method's own, or its preset's."
+    ]
+    columns = words("data sets", "method", "setting", "chosen", "parameters")
+    return Table("parameters", "Parameters", columns, rows, notes)
+
+
+def _chosen(record: Record) -> str:
+    """Where a record's parameters come from."""
+    if not record.tuned:
+        return f"set by hand: {', '.join(record.given)}" if record.given else "own defaults"
+    about = record.tuned.model_dump(exclude={"set_by_hand"})
+    if not about["kept_defaults"]:
+        del about["kept_defaults"]
+    by_hand = ", ".join(record.tuned.set_by_hand)
+    return f"tuned on validation classes ({_words(about)})" + (f"; set by hand: {by_hand}" if by_hand else "")
+
+
+def _cells(records: list[Record]) -> list[list[Record]]:
+    """Records of the same data set, method and setting, which differ by seed alone."""
+    groups: dict[tuple[str, str, str], list[Record]] = {}
+    for r in records:
+        groups.setdefault((r.dataset, r.method, r.setting), []).append(r)
+    return list(groups.values())
+
+
+def _duration(seconds: float) -> str:
+    """In the largest unit of which there is at least one."""
+    for size, unit in ((3600, "hours"), (60, "minutes")):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} seconds"
+
+
+def _words(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
+# The leakage audit: which rows and classes each fit has touched, and whether it should have.
+
+_TOUCHED = {
+    "labelled_rows": "labelled rows",
+    "labelled_classes": "their classes",
+    "unlabelled_rows": "unlabelled rows",
+    "test_rows_labelled": "test rows with labels",
+    "unseen_classes_labelled": "unseen classes with labels",
+}
+
+
+def leaks(touched: Touched, transductive: bool) -> list[str]:
+    """What a fit has touched and should not have."""
+    leaked = []
+    if touched.test_rows_labelled:
+        leaked.append("labels of test rows")
+    if touched.unseen_classes_labelled:
+        leaked.append("labels of unseen classes")
+    if not transductive and touched.unlabelled_rows:
+        leaked.append("unlabelled rows, though inductive")
+    if not transductive and touched.unseen_descriptions_in_fit:
+        leaked.append("descriptions of unseen classes, though inductive")
+    return leaked
+
+
+def audit_table(results: Results) -> Table | None:
+    """Which rows and classes each fit has touched; fits that touched the same share a line."""
+    alike: dict[tuple[str, str, tuple[str, ...], Touched], list[Record]] = {}
+    for r in results.records:
+        if r.touched:
+            leaked = tuple(leaks(r.touched, r.transductive))
+            alike.setdefault((r.dataset, r.method, leaked, r.touched), []).append(r)
+    if not alike:
+        return None
+    columns = [*words("data set", "method", "setting"), Column("records"), *map(Column, _TOUCHED.values())]
+    columns += words("unseen descriptions", "finding")
+    rows: list[Row] = []
+    for (dataset, method, leaked, touched), runs in alike.items():
+        settings = ", ".join(dict.fromkeys(r.setting for r in runs))
+        counts = touched.model_dump(include=set(_TOUCHED))
+        finding = f"LEAK: {'; '.join(leaked)}" if leaked else "clean"
+        rows.append(
+            [
+                *map(Cell, (dataset, method, settings, str(len(runs)))),
+                *(Cell(f"{counts[name]:,}") for name in _TOUCHED),
+                Cell("yes" if touched.unseen_descriptions_in_fit else "no"),
+                Cell(finding, detail=touched.note, mark="failed" if leaked else ""),
+            ]
+        )
+    leaking = sum(len(runs) for (_, _, leaked, _), runs in alike.items() if leaked)
+    said = f"{leaking} of them more than they should" if leaking else "none a label that it should not know"
+    watched = sum(map(len, alike.values()))
+    notes = [
+        "Clean: no label of a test row or of an unseen class has reached the fit, and if the method is inductive, no "
+        "unlabelled row and no description of an unseen class either.",
+    ]
+    title = f"Leakage audit: {watched} records say what their fit has touched, {said}"
+    return Table("audit", title, columns, rows, notes)
+
+
+# What tuning has given each method on test, whichever way it went: the choice was validation's, not this table's.
+
+STUDY = "defaults"
+_SHOWN = {"t1": "T1", CALIBRATED_H: "H cal."}
+
+
+def tuning_table(results: Results) -> Table | None:
+    """Each method tuned on each data set, beside its defaults, over the seeds that both have."""
+    runs = {(d, m): _runs(results, d, m) for d in results.datasets for m in results.methods}
+    datasets = [d for d in results.datasets if any(runs[d, m] for m in results.methods)]
+    if not datasets:
+        return None
+    columns = [*words("method"), *(Column(title, d) for d in datasets for title in _SHOWN.values())]
+    rows: list[Row] = []
+    tidy: list[dict[str, Any]] = []
+    for heading, _, own in results.by_space([m for m in results.methods if any(runs[d, m] for d in datasets)]):
+        rows.append(heading)
+        for method in own:
+            cells = [name_cell(results, method)]
+            for dataset in datasets:
+                for metric in _SHOWN:
+                    cell, line = _compared(results, dataset, method, metric)
+                    cells.append(cell)
+                    tidy += [{"dataset": dataset, "method": method, "metric": metric, **line}] if line else []
+            rows.append(cells)
+    notes = [
+        "Parameters were chosen on validation classes of each data set's training rows. Beneath or beside a figure: "
+        "what the method's defaults give on the same test rows and seeds, or that validation kept them (=).",
+        "H cal.: H with a constant taken off the scores of seen classes, found on validation classes.",
+    ]
+    return Table("tuning", "Tuned against default, on test (%)", columns, rows, notes, tidy)
+
+
+def _runs(results: Results, dataset: str, method: str) -> list[Record]:
+    """The tuned ones."""
+    return [r for setting in ("zsl", "gzsl") for r in results.runs(dataset, method, setting) if r.tuned]
+
+
+def _compared(results: Results, dataset: str, method: str, metric: str) -> tuple[Cell, dict[str, Any]]:
+    setting = setting_of(metric)
+    tuned = [r for r in results.runs(dataset, method, setting) if r.tuned]
+    values = {r.seed: value for r in tuned if (value := figure_of(r, metric)) is not None}
+    if not values:
+        return Cell("–"), {}
+    if all(r.tuned and r.tuned.kept_defaults for r in tuned):
+        same = round(mean(values.values()), 2)
+        return Cell(f"{same:.1f}", "="), {"tuned": same, "default": same, "seeds": len(values)}
+    before = {
+        r.seed: value
+        for r in results.studies
+        if (r.dataset, r.method, r.setting, r.study, r.status) == (dataset, method, setting, STUDY, "done")
+        and (value := figure_of(r, metric)) is not None
+    }
+    both = sorted(set(values) & set(before))
+    if not both:
+        return Cell(f"{mean(values.values()):.1f}", "defaults not run"), {"tuned": round(mean(values.values()), 2)}
+    new, old = (mean(one[seed] for seed in both) for one in (values, before))
+    line = {"tuned": round(new, 2), "default": round(old, 2), "seeds": len(both)}
+    return Cell(f"{new:.1f}", f"{old:.1f}, {signed(new - old)}"), line
+
+
+# Compactness, separability and hubness of the spaces that methods decide in, beside what is claimed of them.
+
+# The space before an arrow does not break: it stays with its word.
+_FACTS = {"compactness": "compact\u00a0↓", "separability": "separable\u00a0↑", "hubness": "hubs"}
+Values = dict[str, list[float]]  # a fact, or "own " and a fact of the method's own embedding → over seeds
+
+
+def space_table(results: Results) -> Table | None:
+    """The three measures of each method's space, mean over seeds."""
+    values = {(d, m): _space_facts(results, d, m) for d in results.datasets for m in results.methods}
+    datasets = [d for d in results.datasets if any(values[d, m] for m in results.methods)]
+    if not datasets:
+        return None
+    claims = results.settings.claims
+    columns = [*words("method", *[claims.get("title", "said")] * bool(claims))]
+    columns += [Column(title, d) for d in datasets for title in _FACTS.values()]
+    rows: list[Row] = []
+    tidy: list[dict[str, Any]] = []
+    measured = [m for m in results.methods if any(values[d, m] for d in datasets)]
+    for heading, space, own in results.by_space(measured):
+        rows.append(heading)
+        for method in own:
+            cells = [name_cell(results, method)]
+            cells += [Cell(claims.get(method, claims.get(space, "–")))] * bool(claims)
+            for dataset in datasets:
+                cells += [_cell(values[dataset, method], fact) for fact in _FACTS]
+                about = {"dataset": dataset, "method": method, "space": space}
+                tidy += [
+                    about | _line(values[dataset, method], fact) for fact in _FACTS if values[dataset, method].get(fact)
+                ]
+            rows.append(cells)
+    notes = [
+        "Measured on test rows of unseen classes in the space that a method's decisions see (its scores of the unseen "
+        "classes, less their mean), so that all methods can be compared; beneath, in the method's own embedding, where "
+        "it shows one.",
+        "Compactness: distance of rows to their class's mean, against that between class means; less is more compact. "
+        "Separability: simplified silhouette, from −1 to 1; more is better. Hubness: skewness of how often a class is "
+        "among the best of a row; 0 is none.",
+    ]
+    if any(not values[d, m].get(fact) for d in datasets for m in measured for fact in _FACTS):
+        notes.append(
+            "–: not recorded, or there is no such number. Hubness has none where every class is among the best equally "
+            "often, the others none where all rows lie in one point."
+        )
+    without = [m for m in results.methods if m not in measured]
+    notes += [f"Not recorded: {', '.join(without)}."] if without else []
+    return Table("spaces", "Embedding spaces, measured", columns, rows, notes, tidy)
+
+
+def _space_facts(results: Results, dataset: str, method: str) -> Values:
+    """Values over seeds; of the conventional run, where unseen classes are alone, if there is one."""
+    for setting in ("zsl", "gzsl"):
+        facts = [r.space_facts for r in results.runs(dataset, method, setting) if r.space_facts]
+        if facts:
+            own = [f.embedding for f in facts if f.embedding]
+            figures = {
+                "compactness": [f.compactness for f in facts],
+                "separability": [f.separability for f in facts],
+                "hubness": [f.hubness for f in facts],
+                "own compactness": [f.compactness for f in own],
+                "own separability": [f.separability for f in own],
+            }
+            return {name: [v for v in values if v is not None] for name, values in figures.items()}
+    return {}
+
+
+def _cell(values: Values, fact: str) -> Cell:
+    inside = values.get(f"own {fact}", [])
+    return Cell(_mean(values.get(fact, [])), detail=f"own {_mean(inside)}" if inside else "")
+
+
+def _line(values: Values, fact: str) -> dict[str, Any]:
+    figures = values[fact]
+    deviation = {"deviation": round(stdev(figures), 4)} if len(figures) > 1 else {}
+    return {"fact": fact, "mean": round(mean(figures), 4), **deviation, "runs": len(figures)}
+
+
+def _mean(values: list[float]) -> str:
+    return f"{mean(values):.2f}".replace("-", "−") if values else "–"
+
+
+# Which classes are easy and which are hard, and which are taken for each other.
+
+
+def easiest_first(accuracies: dict[str, dict[str, float]]) -> list[str]:
+    """Classes by their accuracy, mean over methods."""
+    values: dict[str, list[float]] = defaultdict(list)
+    for own in accuracies.values():
+        for name, value in own.items():
+            values[name].append(value)
+    return sorted(values, key=lambda name: (-mean(values[name]), name))
+
+
+def class_table(results: Results) -> Table | None:
+    """The hardest and easiest unseen classes; its CSV has every class of every method."""
+    rows: list[Row] = []
+    tidy: list[dict[str, Any]] = []
+    for dataset in results.datasets:
+        of = {metric: results.class_accuracies(dataset, metric) for metric in ("t1", "ts", "tr")}
+        for metric, methods in of.items():
+            for method, accuracies in methods.items():
+                line = {"dataset": dataset, "method": method, "metric": metric}
+                tidy += [{**line, "class": name, "accuracy": round(v, 2)} for name, v in accuracies.items()]
+        by_method = of["t1"] or of["ts"]
+        if not by_method:
+            continue
+        order = easiest_first(by_method)
+        few = order if len(order) <= 10 else [*order[:5], *order[-5:]]
+        rows.append(dataset if few == order else f"{dataset}: the 5 easiest, then the 5 hardest of {len(order)}")
+        for name in few:
+            values = {m: by_method[m][name] for m in by_method if name in by_method[m]}
+            highest = max(values.values())
+            first, *others = (m for m in values if values[m] == highest)
+            cells = [f"{mean(values.values()):.1f}", f"{min(values.values()):.1f}", f"{highest:.1f}"]
+            by = results.label(first) + (f" and {len(others)} more" if others else "")
+            rows.append([Cell(name), *map(Cell, cells), Cell(by)])
+    if not rows:
+        return None
+    columns = [*words("class"), Column("mean of methods"), Column("lowest"), Column("highest"), *words("by")]
+    notes = ["`per_class.csv` has every class, seen ones (tr) included, of every method."]
+    return Table("per_class", "The easiest and the hardest unseen classes (%)", columns, rows, notes, tidy)
+
+
+def confusion_table(results: Results) -> Table | None:
+    """The pairs that methods, taken together, confuse most; its CSV has the pairs of each."""
+    rows: list[Row] = []
+    tidy: list[dict[str, Any]] = []
+    for dataset in results.datasets:
+        total: dict[tuple[str, str], list[float]] = defaultdict(list)
+        methods, others = results.with_and_without_confusions(dataset)
+        for method in methods:
+            for (truth, predicted), count in results.confused_pairs(dataset, method).items():
+                total[truth, predicted].append(count)
+                line = {"dataset": dataset, "method": method, "true": truth, "predicted": predicted}
+                tidy.append({**line, "rows_per_run": round(count, 2)})
+        if not methods:
+            continue
+        counted = f"{len(methods)} of {len(methods) + len(others)}" if others else f"{len(methods)}"
+        rows.append(f"{dataset}, {counted} method{'s' * (len(methods) + len(others) > 1)}")
+        for (truth, predicted), counts in sorted(total.items(), key=lambda item: (-sum(item[1]), item[0]))[:5]:
+            per_run = f"{sum(counts) / len(methods):.1f}"
+            rows.append([*map(Cell, (truth, predicted, per_run, str(len(counts))))])
+    if not rows:
+        return None
+    columns = [*words("true class", "named as"), Column("rows per run and method"), Column("methods that confuse them")]
+    notes = [
+        "Conventional setting; counted are methods with confusions in their records. Each record keeps its 200 most "
+        "frequent ones; `confusion.csv` has them per method."
+    ]
+    title = "Unseen classes that are confused most, methods taken together"
+    return Table("confusion", title, columns, rows, notes, tidy)

@@ -1,1 +1,0 @@
-"""Tables made from records, and their formats: HTML, LaTeX, Markdown, CSV."""

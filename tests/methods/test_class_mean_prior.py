@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from firstsight.methods.kernel_prototypes.prior import (
+    leave_one_out_errors,
+    mean_squared_error,
+    mean_weights,
+    precision,
+    same_rows,
+)
+
+
+@pytest.fixture
+def classes():
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(9, 3))
+    K = np.exp(-((A[:, None] - A) ** 2).sum(axis=2) / 4)
+    return K, rng.uniform(0.05, 0.5, size=9), rng.normal(size=(9, 4))
+
+
+def test_the_leave_one_class_out_error_is_that_of_refitting_without_the_class(classes):
+    K, noise, means = classes
+    errors = leave_one_out_errors(precision(K, noise), means)
+    for c in range(len(K)):
+        others = np.delete(np.arange(len(K)), c)
+        weights = mean_weights(K[np.ix_(others, others)], noise[others], means[others])
+        np.testing.assert_allclose(errors[c], means[c] - K[c, others] @ weights, rtol=1e-8)
+    assert mean_squared_error(errors) == pytest.approx(np.mean([e @ e for e in errors]))
+
+
+def test_weights_give_the_mean_of_the_joint_gaussian_given_the_means_that_were_seen(classes):
+    K, noise, means = classes
+    seen, new = np.arange(7), np.array([7, 8])
+    joint = K + np.diag(np.r_[noise[:7], 0, 0])
+    # The conditional mean by its precision matrix: another formula, the same number.
+    inverse = np.linalg.inv(joint)
+    expected = -np.linalg.solve(inverse[np.ix_(new, new)], inverse[np.ix_(new, seen)] @ means[:7])
+    weights = mean_weights(K[np.ix_(seen, seen)], noise[:7], means[:7])
+    np.testing.assert_allclose(K[np.ix_(new, seen)] @ weights, expected, rtol=1e-6)
+
+
+def test_same_rows_forgives_rounding_and_nothing_else():
+    known = np.array([[0.1, 0.2], [0.3, 0.4]])
+    asked = np.array([[0.3, 0.4], [0.1, 0.2 + 1e-9], [0.1, 0.21]])
+    assert same_rows(asked, known).tolist() == [1, 0, -1]
+    assert same_rows(asked, known[:0]).tolist() == [-1, -1, -1]

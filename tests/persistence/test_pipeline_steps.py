@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
+
+import firstsight
+from firstsight.errors import BadInput, UnreadableFile
+from firstsight.evaluation import fit_on, scores_of
+from firstsight.methods import ESZSL
+from firstsight.persistence.model_folder import load, load_pipeline, load_saved, save
+
+
+@pytest.fixture(scope="module")
+def pipeline(small):
+    steps = (MaxAbsScaler(), MinMaxScaler(), StandardScaler(), PCA(8, random_state=0), Normalizer())
+    return fit_on(make_pipeline(*steps, ESZSL()), small)
+
+
+def test_a_saved_pipeline_gives_bitwise_the_same_scores(pipeline, small, tmp_path):
+    save(pipeline, tmp_path / "model")
+    back = load_pipeline(tmp_path / "model")
+    assert [name for name, _ in back.steps] == [name for name, _ in pipeline.steps]
+    X, table = small.features[small.test_unseen], small.descriptions.loc[small.unseen_classes]
+    for classes in (small.class_names, small.unseen_classes, table[table.columns[::-1]]):
+        np.testing.assert_array_equal(scores_of(back, X, classes), scores_of(pipeline, X, classes))
+        np.testing.assert_array_equal(back.predict(X, classes=classes), pipeline.predict(X, classes=classes))
+    assert firstsight.load_pipeline is load_pipeline
+
+
+def test_the_method_of_a_pipeline_is_not_read_alone(pipeline, tmp_path):
+    save(pipeline, tmp_path / "model")
+    for read in (load, load_saved, firstsight.Recognizer.load):
+        with pytest.raises(BadInput, match="holds a pipeline that ends in ESZSL; read it with load_pipeline"):
+            read(tmp_path / "model")
+
+
+def test_a_method_alone_is_no_pipeline(small, tmp_path):
+    save(fit_on(ESZSL(), small), tmp_path / "model")
+    with pytest.raises(BadInput, match=r"no pipeline; read it with firstsight\.load"):
+        load_pipeline(tmp_path / "model")
+
+
+def test_a_step_that_holds_code_is_refused_and_nothing_written(small, tmp_path):
+    model = fit_on(make_pipeline(FunctionTransformer(np.tanh), ESZSL()), small)
+    with pytest.raises(BadInput, match="'functiontransformer' is a FunctionTransformer, which cannot be saved"):
+        save(model, tmp_path / "model")
+    with pytest.raises(BadInput, match="must end in a method"):
+        save(make_pipeline(StandardScaler()), tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("change", [{"transformer": "Popen"}, {"values": {"__class__": 1}}, {"parameters": {"x": 1}}])
+def test_a_folder_cannot_name_other_code(pipeline, tmp_path, change):
+    from firstsight.persistence.model_schema import digest_of
+
+    save(pipeline, tmp_path / "model")
+    file = tmp_path / "model" / "model.json"
+    about = json.loads(file.read_text())
+    about["pipeline"]["before"][0] |= change
+    file.write_text(json.dumps({**about, "digest": digest_of(about)}))
+    with pytest.raises(UnreadableFile, match="cannot be read as a pipeline"):
+        load_pipeline(tmp_path / "model")
