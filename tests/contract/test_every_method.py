@@ -6,8 +6,7 @@ from functools import cache
 
 import pytest
 
-from firstsight.contract import CHECKS, Trial
-from firstsight.contract import trial as exemptions
+from firstsight.contract import CHECKS, Trial, exemptions
 from firstsight.contract.trial import EXEMPTIONS
 from firstsight.methods import all_methods
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from firstsight.reporting import all_sections
 from firstsight.reporting.network_drawing import network_drawing
+from firstsight.reporting.page import all_sections
 
 
 def test_the_architecture_names_layers_sizes_and_losses():

@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from firstsight.errors import BadInput, CannotWrite, UnreadableFile
-from firstsight.reporting import headlines
 from firstsight.reporting import report as write_report
+from firstsight.reporting.page import headlines
 
 # One process makes the whole report for all that look at it (`--dist loadgroup`).
 pytestmark = pytest.mark.xdist_group("report page")

@@ -38,7 +38,7 @@ def test_a_source_is_what_the_policy_calls_it():
 
 
 def test_every_font_has_its_licence_beside_it():
-    fonts = files("firstsight.web").joinpath("fonts")
+    fonts = files("firstsight.web").joinpath("parts/fonts")
     names = {path.name for path in fonts.iterdir()}
     for name in (name for name in names if name.endswith(".woff2")):
         assert "SIL Open Font License" in fonts.joinpath(f"{name[:-6]}.LICENSE.txt").read_text(encoding="utf-8")
