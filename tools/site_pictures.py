@@ -68,14 +68,15 @@ def hero(data, model) -> str:
 <div>
 <p class="hero-claim">Zero-shot learning in Python: recognise classes without a single labelled image.</p>
 <p>firstsight learns from labelled images of some classes and a description (attributes or words) of every class. Then
-it names the classes that it was never shown. It has a scikit-learn API and a command line, and needs no GPU.</p>
+it also recognises the classes without labelled images. It has a scikit-learn API and a command line, and needs no
+GPU.</p>
 </div>
 <div class="hero-letters">
 {letters}
 </div>
-<p class="hero-note">Letters without a labelled image, and the names that the default method gave them after seconds of
-training: ✓ right, ✗ wrong, with the true name. It names {accuracy:.0%} of all {len(data.test_unseen):,} such images
-right.</p>
+<p class="hero-note">Unseen letters, and what the default method predicts after seconds of training, choosing among the
+{len(data.unseen_classes)} unseen letters: ✓ right, ✗ wrong, with the true name. It is right for {accuracy:.0%} of all
+{len(data.test_unseen):,} such images.</p>
 </div>
 """
 

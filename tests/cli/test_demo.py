@@ -77,7 +77,7 @@ def test_the_verdict_is_one_sentence_with_the_figures_of_the_table():
         {"method": m, "t1": t1, "seconds": s} for m, t1, s in zip(METHODS, (81.26, 70, 75), (2, 4, 16), strict=True)
     ]
     said = demo.verdict(records)
-    for part in (f"{DEFAULT_METHOD} names 81.3 %", "after 2 s", "70.0 % after 4 s", "75.0 % after 16 s"):
+    for part in (f"{DEFAULT_METHOD} recognises 81.3 %", "after 2 s", "70.0 % after 4 s", "75.0 % after 16 s"):
         assert part in said
     assert said.count(". ") == 0
     assert said.endswith(".")

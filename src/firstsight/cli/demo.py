@@ -35,7 +35,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="The folder for the table and the images.")] = Path("firstsight-demo"),
     seed: Annotated[int, typer.Option(min=0, help="Everything random follows from it.")] = 0,
 ) -> None:
-    """Learn 133 accented letters, then name 40 that were never shown: by the default and by the paper's methods."""
+    """Learn 133 accented letters, then recognise 40 others: with the default method and the paper's."""
     import numpy as np
 
     from firstsight._io.files import write_atomically
@@ -95,15 +95,15 @@ def demo_methods() -> dict[str, dict[str, Any]]:
 
 
 def verdict(records: list[dict[str, Any]]) -> str:
-    """What the figures say, in one sentence."""
+    """Compare the default method with the paper's two, in one sentence."""
     default, *papers = records
-    said = f"{default['method']} names {default['t1']:.1f} % of the letters it was never shown, after {_spent(default)}"
+    said = f"{default['method']} recognises {default['t1']:.1f} % of the unseen letters after {_spent(default)}"
     if not papers:
         return f"{said}."
     inductive, transductive = papers
     return (
         f"{said}; the paper's method {inductive['t1']:.1f} % after {_spent(inductive)}, and {transductive['t1']:.1f} % "
-        f"after {_spent(transductive)} if it also learns from the unlabelled test images."
+        f"after {_spent(transductive)} if it also trains on the unlabelled test images."
     )
 
 
