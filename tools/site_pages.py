@@ -33,7 +33,6 @@ BESIDE_THE_FACE = {
         "firstsight.data.Proposal",
         "firstsight.data.write_npz",
         "firstsight.data.write_xlsa17",
-        "firstsight.data.UncheckedDataset",
         "firstsight.data.feature_files.FeatureFile",
     ],
     "evaluation": [

@@ -39,7 +39,6 @@ def evaluate(
     from firstsight._io.terminal import say
     from firstsight.data import load_dataset
     from firstsight.data.rules import odd_values
-    from firstsight.data.unchecked import UncheckedDataset
     from firstsight.evaluation import evaluate as run
     from firstsight.methods import default_method, make_estimator
 
@@ -47,7 +46,7 @@ def evaluate(
     method = method or default_method(parameters)
     estimator = make_estimator(method, parameters, random_state=seed, verbose=True)
     dataset = load_dataset(data, features)
-    for finding in odd_values(UncheckedDataset.of(dataset)):
+    for finding in odd_values(dataset):
         if finding.severity == "warning":  # test samples that are copies of training samples
             say(f"{finding.severity}: {finding.message}")
     result = run(estimator, dataset, settings_of(setting))

@@ -6,10 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from firstsight.data.dataset import ZeroShotDataset
-from firstsight.data.formats import xlsa17
-from firstsight.data.loading import load_unchecked
-from firstsight.data.rules import PARTS, Finding, all_findings, classes_of_parts, in_order
-from firstsight.data.unchecked import UncheckedDataset
+from firstsight.data.formats import load_raw, xlsa17
+from firstsight.data.rules import (
+    PARTS,
+    Finding,
+    RawDataset,
+    classes_of_parts,
+    deep_findings,
+    in_order,
+    quick_findings,
+)
 from firstsight.errors import BadInput, UnknownName
 
 __all__ = ["AuditReport", "Finding", "audit"]
@@ -57,25 +63,28 @@ def audit(path: str | Path | ZeroShotDataset, features: str | None = None) -> Au
     AuditReport
         Sizes and findings; `ok` says whether there is no error among them.
     """
-    findings: list[Finding] = []
     if isinstance(path, ZeroShotDataset):
-        data = UncheckedDataset.of(path)
-    else:
-        try:
-            data = load_unchecked(path, features)
-        except BadInput as error:
-            if isinstance(error, UnknownName) or not (Path(path) / xlsa17.SPLITS_FILE).exists():
-                raise
-            data = xlsa17.read_splits(path)
+        return AuditReport(path.name, _sizes(path), tuple(path.findings()))
+    findings: list[Finding] = []
+    try:
+        data = load_raw(path, features)
+    except BadInput as error:
+        if isinstance(error, UnknownName) or not xlsa17.matches(Path(path)):
+            raise
+        data = xlsa17.read_splits(path)
+        if isinstance(error, xlsa17.NoFeatureFile):
+            findings.append(Finding("note", f"Features were not audited: {error}"))
+        else:
             findings.append(Finding("error", str(error)))
-    if data.features is None and not findings:
-        findings.append(Finding("note", f"Features were not audited: {data.absent}"))
     if data.labels is None:
         findings.append(Finding("note", "There are no labels, so nothing about classes in parts was audited."))
-    return AuditReport(data.name, _sizes(data), tuple(in_order([*findings, *all_findings(data)])))
+    findings += [*quick_findings(data), *deep_findings(data)]
+    if xlsa17.matches(Path(path)):
+        findings += xlsa17.find_in_unused_variables(Path(path), data)
+    return AuditReport(data.name, _sizes(data), tuple(in_order(findings)))
 
 
-def _sizes(data: UncheckedDataset) -> dict[str, int]:
+def _sizes(data: RawDataset) -> dict[str, int]:
     sizes = {"classes": len(data.class_names), "attributes": data.description_matrix.shape[1]}
     if data.labels is not None:
         sizes["rows"] = len(data.labels)

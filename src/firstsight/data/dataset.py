@@ -5,33 +5,28 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import InitVar, dataclass
+from dataclasses import fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from firstsight._io.disk_samples import DiskRows
 from firstsight._io.identity import fingerprint
 from firstsight.data.folds import validation_folds
-from firstsight.data.rules import PARTS, Finding, all_findings, as_float32, as_integers, frozen, quick_findings
+from firstsight.data.rules import PARTS, Finding, RawDataset, deep_findings, in_order, quick_findings
 from firstsight.data.table_files import nearest_name, same_on_screen
-from firstsight.data.unchecked import UncheckedDataset
 from firstsight.errors import BadInput, UnknownName
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-# What a zero-shot data set is: features, one description per class, and three sets of rows.
-
-
-@dataclass(frozen=True, eq=False)
-class ZeroShotDataset:
+class ZeroShotDataset(RawDataset):
     """Features of N samples, descriptions of C classes, and which rows are for training and which for testing.
 
-    The arrays are read-only and have been checked: a `ZeroShotDataset` that exists is a valid one. `warnings` holds
-    what deserves a look, such as two classes with one description; `audit` finds more.
+    The arrays are read-only and valid: the first error raises `BadInput`. `warnings` has what deserves a look, such as
+    two classes with one description; `audit` finds more, also in files with errors.
 
     Parameters
     ----------
@@ -56,7 +51,7 @@ class ZeroShotDataset:
     feature_names : tuple of str, optional
         What the d columns of the features are called; a fitted model then matches features by name.
     numbered_from : int
-        What the source calls row 0 and class 0: messages speak in its numbering, arrays count from 0.
+        What the source calls row 0 and class 0: messages use its numbering, arrays count from 0.
 
     Examples
     --------
@@ -68,52 +63,34 @@ class ZeroShotDataset:
     ['okapi'] ['ox']
     """
 
-    needed_parts: ClassVar[tuple[str, ...]] = ("train", "test_unseen")  # which must not be empty
-    warnings: ClassVar[tuple[Finding, ...]] = ()
+    _quick_findings: tuple[Finding, ...] = ()
 
-    name: str
-    features: Any  # an array, or `DiskRows`
-    labels: np.ndarray
-    class_names: tuple[str, ...]
-    description_matrix: np.ndarray
-    train: np.ndarray
-    test_seen: np.ndarray
-    test_unseen: np.ndarray
-    attribute_names: tuple[str, ...] | None = None
-    images: np.ndarray | None = None
-    sample_names: tuple[str, ...] | None = None
-    feature_names: tuple[str, ...] | None = None
-    numbered_from: InitVar[int] = 0
-
-    def __post_init__(self, numbered_from: int) -> None:
-        for field in ("features", "description_matrix"):
-            self._set(field, frozen(as_float32(field, getattr(self, field))))
-        for field in ("labels", *PARTS):
-            self._set(field, frozen(as_integers(field, getattr(self, field))))
-        for field in ("class_names", "attribute_names", "sample_names", "feature_names"):
-            if getattr(self, field) is not None:
-                self._set(field, tuple(str(name) for name in getattr(self, field)))
-        if self.images is not None:
-            self._set("images", frozen(np.asarray(self.images)))
-        mild = []
-        for finding in quick_findings(UncheckedDataset.of(self, numbered_from)):
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        found = []
+        for finding in quick_findings(self):
             if finding.severity == "error":
                 raise BadInput(finding.message)
-            mild += [finding] if finding.severity == "warning" else []
-        self._set("warnings", tuple(mild))
-
-    def _set(self, field: str, value: object) -> None:
-        object.__setattr__(self, field, value)  # the way a frozen dataclass may still normalise its fields
+            found.append(finding)
+        object.__setattr__(self, "_quick_findings", tuple(found))  # the way a frozen dataclass may set an attribute
 
     @classmethod
-    def judged(cls, unchecked: UncheckedDataset) -> ZeroShotDataset:
-        """The data set that a reader found, or a `BadInput` that speaks in the file's own numbering."""
-        if unchecked.features is None or unchecked.labels is None:
-            raise BadInput(unchecked.absent)
-        kept = ("name", "features", "labels", "class_names", "description_matrix", "attribute_names", "images")
-        more = ("sample_names", "feature_names", "numbered_from")
-        fields: dict[str, Any] = {name: getattr(unchecked, name) for name in (*kept, *more)}
-        return cls(**{**fields, **unchecked.parts})
+    def trusted(cls, **values: Any) -> Self:
+        """Build a data set of parts of a valid one, without validating them again."""
+        dataset = object.__new__(cls)
+        for field in fields(cls):
+            object.__setattr__(dataset, field.name, values.get(field.name, field.default))
+        RawDataset.__post_init__(dataset)
+        return dataset
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """Warnings of the validation, such as two classes with one description; `findings` looks further."""
+        return tuple(finding for finding in self._quick_findings if finding.severity == "warning")
+
+    def findings(self) -> list[Finding]:
+        """Everything that deserves a look, warnings first."""
+        return in_order([*self._quick_findings, *deep_findings(self)])
 
     def __repr__(self) -> str:
         (n, d), (n_classes, a) = self.features.shape, self.description_matrix.shape
@@ -193,9 +170,6 @@ class ZeroShotDataset:
         return validation_folds(self, n_folds, n_classes, held_out, random_state)
 
 
-# A data set to learn from: labelled rows, described classes with and without rows, perhaps rows without labels.
-
-
 class TrainingSet(ZeroShotDataset):
     """A data set to learn from and not to test on: `test_unseen` may be empty, everything else is as ever.
 
@@ -210,10 +184,6 @@ class TrainingSet(ZeroShotDataset):
         rows: np.ndarray = self.features[self.labels < 0]
         return rows
 
-    def findings(self) -> list[Finding]:
-        """What the audit says."""
-        return all_findings(UncheckedDataset.of(self))
-
 
 def make_training_set(
     name: str,
@@ -224,11 +194,10 @@ def make_training_set(
     feature_names: Sequence[str] | None = None,
     sample_names: Sequence[str] | None = None,
 ) -> TrainingSet:
-    """Put labelled rows, descriptions and unlabelled rows together; every labelled class must be described.
+    """Put labelled rows, descriptions and unlabelled rows together; `check_described` has validated the labels.
 
     `sample_names` are what labelled and then unlabelled rows are called in messages.
     """
-    check_described(labels, descriptions)
     pool = np.empty((0, features.shape[1]), dtype=np.float32) if unlabeled is None else unlabeled
     if pool.shape[1] != features.shape[1]:
         raise BadInput(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,6 +42,7 @@ def hold_out(
 
 # How many validation classes the community's benchmarks use (Xian et al.).
 _CUSTOMARY = {"AWA1": 13, "AWA2": 13, "CUB": 50, "SUN": 65, "APY": 5}
+_SHARED_FIELDS = ("features", "attribute_names", "images", "sample_names", "feature_names", "numbered_from")
 FEWEST_CLASSES = 4  # with fewer, a fold would train on one class or hold out one
 
 
@@ -99,8 +99,9 @@ def _fold(
     labels[dataset.train] = recode[dataset.labels[dataset.train]]
     pseudo_unseen = np.isin(dataset.labels[dataset.train], unseen)
     train, test_seen = hold_out(dataset.train[~pseudo_unseen], dataset.labels, held_out, random)
-    return replace(
-        dataset,
+    fields = {name: getattr(dataset, name) for name in _SHARED_FIELDS}
+    return dataset.trusted(
+        **fields,
         name=f"{dataset.name} fold {number}",
         labels=labels,
         class_names=tuple(dataset.class_names[code] for code in seen),

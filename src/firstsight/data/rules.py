@@ -5,22 +5,16 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from firstsight._io.disk_samples import DiskRows
 from firstsight._io.files import name_problem
 from firstsight.errors import BadInput
-
-if TYPE_CHECKING:
-    from firstsight.data.unchecked import UncheckedDataset
-
-
-# One thing that the audit found.
 
 
 @dataclass(frozen=True)
@@ -78,11 +72,11 @@ def as_integers(what: str, array: object) -> np.ndarray:
     return values.astype(np.int64, copy=False)
 
 
-def frozen(array: Any) -> Any:
-    """A read-only view; the caller's own array stays as writable as it was."""
-    if isinstance(array, DiskRows):  # which nobody can write to
-        return array
-    view = array.view()
+def _read_only(value: Any) -> Any:
+    """A read-only view of an array, while the caller's array stays writable; other values as they are."""
+    if not isinstance(value, np.ndarray):
+        return value
+    view = value.view()
     view.flags.writeable = False
     return view
 
@@ -99,10 +93,52 @@ def blocks(rows: np.ndarray, width: int) -> Iterator[np.ndarray]:
         yield rows[start : start + step]
 
 
+@dataclass(frozen=True, eq=False)
+class RawDataset:
+    """The fields of a `ZeroShotDataset` before validation: of the right types, possibly contradictory or missing."""
+
+    needed_parts: ClassVar[tuple[str, ...]] = ("train", "test_unseen")  # which must not be empty
+
+    name: str
+    features: Any  # an array, or `DiskRows`; None where no file has them
+    labels: Any  # an array of codes; None where no file has them
+    class_names: tuple[str, ...]
+    description_matrix: np.ndarray
+    train: np.ndarray
+    test_seen: np.ndarray
+    test_unseen: np.ndarray
+    attribute_names: tuple[str, ...] | None = None
+    images: np.ndarray | None = None
+    sample_names: tuple[str, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
+    numbered_from: int = 0
+
+    def __post_init__(self) -> None:
+        types: dict[str, Callable[[str, Any], Any]] = {
+            **dict.fromkeys(("features", "description_matrix"), as_float32),
+            **dict.fromkeys(("labels", *PARTS), as_integers),
+            **dict.fromkeys(("class_names", "attribute_names", "sample_names", "feature_names"), _as_names),
+        }
+        for field, convert in types.items():
+            if (value := getattr(self, field)) is not None:
+                object.__setattr__(self, field, _read_only(convert(field, value)))
+        if self.images is not None:
+            object.__setattr__(self, "images", _read_only(np.asarray(self.images)))
+
+    @property
+    def parts(self) -> dict[str, np.ndarray]:
+        """The row numbers of each part."""
+        return {part: getattr(self, part) for part in PARTS}
+
+
+def _as_names(_: str, names: Iterable[object]) -> tuple[str, ...]:
+    return tuple(map(str, names))
+
+
 # Rules about names and lengths.
 
 
-def names_and_lengths(data: UncheckedDataset) -> Iterator[Finding]:
+def names_and_lengths(data: RawDataset) -> Iterator[Finding]:
     """Every class has a name of its own, and everything that belongs together is of one length."""
     if data.features is not None and data.features.shape[1] == 0:
         yield Finding("error", "`features` has no columns; give every row at least one number.")
@@ -152,7 +188,7 @@ def names_and_lengths(data: UncheckedDataset) -> Iterator[Finding]:
 _UNIT = 1e-3  # how far a description's norm may be from 1 and still count as normalised
 
 
-def usable(data: UncheckedDataset) -> Iterator[Finding]:
+def usable(data: RawDataset) -> Iterator[Finding]:
     """Every class has a description of finite numbers that no other class has."""
     table = data.description_matrix
     names = data.class_names
@@ -178,7 +214,7 @@ def usable(data: UncheckedDataset) -> Iterator[Finding]:
             )
 
 
-def scale(data: UncheckedDataset) -> Iterator[Finding]:
+def scale(data: RawDataset) -> Iterator[Finding]:
     """Descriptions and attributes that say nothing, other than unit length, and marks of missing values."""
     empty = np.flatnonzero((data.description_matrix == 0).all(axis=1))
     if empty.size and len(data.class_names) == len(data.description_matrix):
@@ -197,12 +233,6 @@ def scale(data: UncheckedDataset) -> Iterator[Finding]:
                 "note",
                 f"{odd} of {len(table)} descriptions do not have unit length ({norms.min():.4g} to {norms.max():.4g}).",
             )
-    if data.original_attributes is not None and (marked := data.original_attributes == -1).any():
-        yield Finding(
-            "note",
-            f"`original_att` marks {marked.sum()} values as missing (−1), in {marked.any(axis=1).sum()} of "
-            f"{len(marked)} classes; `att` carries them on as small negative numbers.",
-        )
 
 
 # Rules about feature values, looked at a few megabytes at a time.
@@ -210,7 +240,7 @@ def scale(data: UncheckedDataset) -> Iterator[Finding]:
 _NO_FEATURES = ("id", "index", "label", "labels", "target", "y")
 
 
-def finite(data: UncheckedDataset) -> Iterator[Finding]:
+def finite(data: RawDataset) -> Iterator[Finding]:
     """Rows that are used hold finite numbers; a row in no part is nobody's business."""
     if data.features is None:
         return
@@ -229,7 +259,7 @@ def finite(data: UncheckedDataset) -> Iterator[Finding]:
             )
 
 
-def named(data: UncheckedDataset) -> Iterator[Finding]:
+def named(data: RawDataset) -> Iterator[Finding]:
     """Features whose names say that they number the samples or repeat their labels: models learn these by heart."""
     for name in data.feature_names or ():
         if name.lower() in _NO_FEATURES or name.lower().endswith("_id"):
@@ -240,7 +270,7 @@ def named(data: UncheckedDataset) -> Iterator[Finding]:
             )
 
 
-def odd_values(data: UncheckedDataset) -> Iterator[Finding]:
+def odd_values(data: RawDataset) -> Iterator[Finding]:
     """Columns that never change, and rows with the same features: the same picture twice, most likely."""
     features = data.features
     if features is None or features.shape[1] == 0:
@@ -264,7 +294,7 @@ def odd_values(data: UncheckedDataset) -> Iterator[Finding]:
         yield from _contradictions(digests, data)
 
 
-def _contradictions(digests: dict[str, dict[int, bytes]], data: UncheckedDataset) -> Iterator[Finding]:
+def _contradictions(digests: dict[str, dict[int, bytes]], data: RawDataset) -> Iterator[Finding]:
     """The same features under two classes: most likely one image in two class folders, and one label is wrong."""
     labels, names = data.labels, data.sample_names or ()
     assert labels is not None
@@ -308,7 +338,7 @@ def _twins(digests: dict[str, dict[int, bytes]], first: int) -> Iterator[Finding
 # Rules about rows, labels and who is in which part.
 
 
-def classes_of_parts(data: UncheckedDataset) -> dict[str, np.ndarray]:
+def classes_of_parts(data: RawDataset) -> dict[str, np.ndarray]:
     """Codes of the classes in each part, as far as rows and labels are in range; empty without labels."""
     if data.labels is None:
         return {}
@@ -318,7 +348,7 @@ def classes_of_parts(data: UncheckedDataset) -> dict[str, np.ndarray]:
     }
 
 
-def rows(data: UncheckedDataset) -> Iterator[Finding]:
+def rows(data: RawDataset) -> Iterator[Finding]:
     """Every row number exists, and is in one part at most, once."""
     first = data.numbered_from
     n = np.iinfo(np.int64).max if data.labels is None else len(data.labels)
@@ -328,7 +358,7 @@ def rows(data: UncheckedDataset) -> Iterator[Finding]:
             span = f"{first} to {n - 1 + first}" if data.labels is not None else f"from {first} on"
             yield _wrong(f"`{part}` contains {outside[0] + first}, but rows are numbered {span}", outside, "correct it")
         if numbers.size == 0:
-            needed = part in data.needed
+            needed = part in data.needed_parts
             yield Finding(
                 "error" if needed else "note",
                 f"`{part}` has no rows" + ("; a zero-shot data set needs at least one." if needed else "."),
@@ -348,7 +378,7 @@ def rows(data: UncheckedDataset) -> Iterator[Finding]:
             yield Finding("note", f"{unused} of {n} rows are in no part.")
 
 
-def classes(data: UncheckedDataset) -> Iterator[Finding]:
+def classes(data: RawDataset) -> Iterator[Finding]:
     """Labels name classes of the table; unseen classes have no training row, and classes of `test_seen` have some."""
     if data.labels is None:
         return
@@ -376,22 +406,7 @@ def classes(data: UncheckedDataset) -> Iterator[Finding]:
         yield Finding("note", f"{rowless.size} classes have a description but no row: {names}{more}.")
 
 
-def untrusted(data: UncheckedDataset) -> Iterator[Finding]:
-    """`train_loc` and `val_loc` are never used here, but whoever uses them elsewhere should know."""
-    of = classes_of_parts(data)
-    for name, numbers in data.untrusted.items():
-        for part in ("test_seen", "test_unseen"):
-            reached = np.intersect1d(numbers, data.parts[part]).size
-            if reached:
-                yield Finding("warning", f"`{name}` contains {reached} rows of `{part}` (firstsight never uses it).")
-        if data.labels is not None:
-            own = np.unique(data.labels[in_range(numbers, len(data.labels))])
-            reached = np.intersect1d(own, of["test_unseen"]).size
-            if reached:
-                yield Finding("warning", f"`{name}` contains {reached} unseen classes (firstsight never uses it).")
-
-
-def _used(data: UncheckedDataset) -> np.ndarray:
+def _used(data: RawDataset) -> np.ndarray:
     """Rows of any part, as far as they exist."""
     assert data.labels is not None
     return np.unique(in_range(np.concatenate(list(data.parts.values())), len(data.labels)))
@@ -404,18 +419,19 @@ def _wrong(message: str, cases: np.ndarray, advice: str, what: str = "rows") -> 
 # The rules in the order in which their errors are told: what others rest on comes first.
 
 _QUICK = (names_and_lengths, usable, rows, classes, finite, named)
-_DEEP = (scale, untrusted, odd_values)
+_DEEP = (scale, odd_values)
 
 
-def quick_findings(data: UncheckedDataset) -> Iterator[Finding]:
+def quick_findings(data: RawDataset) -> Iterator[Finding]:
     """What loading asks."""
     for rule in _QUICK:
         yield from rule(data)
 
 
-def all_findings(data: UncheckedDataset) -> list[Finding]:
-    """What the audit asks, errors first."""
-    return in_order([*quick_findings(data), *(finding for rule in _DEEP for finding in rule(data))])
+def deep_findings(data: RawDataset) -> Iterator[Finding]:
+    """What only the audit asks: it takes a hash of every row."""
+    for rule in _DEEP:
+        yield from rule(data)
 
 
 def in_order(findings: list[Finding]) -> list[Finding]:

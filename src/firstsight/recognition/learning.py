@@ -119,7 +119,8 @@ def learn(
         if out is not None and not overwrite:
             check_changes(check_place(out), descriptions)
         held = held_out_classes(descriptions, unseen, split)
-        labelled = _features(_checked(pictures, descriptions, held), **encoding, verbose=verbose)
+        found = _checked(pictures, descriptions, held)
+        labelled = embed(found, **encoding, verbose=verbose) if isinstance(found, PictureFolder) else found
         pool = None if unlabeled is None else embed(unlabeled, labelled=False, **encoding, verbose=verbose)
         tested = np.isin(labelled.labels or [], sorted(held))
         training = _training_set(pictures, labelled, ~tested, descriptions, pool)
@@ -236,30 +237,27 @@ def _split_words(split: Table | Mapping[str, str]) -> dict[str, str]:
 
 def _checked(
     pictures: str | Path | FeatureFile, descriptions: pd.DataFrame, held: set[str]
-) -> str | Path | FeatureFile | PictureFolder:
-    """Pictures as they were given or, if it is a folder, what is in it: of described classes, before the long part."""
+) -> FeatureFile | PictureFolder:
+    """Read features, or list the images of a folder: of described classes, before the long part."""
+    found: FeatureFile | PictureFolder
     if isinstance(pictures, FeatureFile) or is_feature_file(pictures):
-        return pictures
-    survey = survey_pictures(pictures)
-    labels = survey.classes
-    if labels is None:
-        raise BadInput(f"{pictures} must have one sub-folder per class, but holds pictures directly; sort them first.")
-    check_described(labels, descriptions)
-    if held and not set(labels) & held:
-        raise BadInput(
-            f"None of the unseen classes has pictures to test on (for example {sorted(held)[0]!r}); leave it out."
-        )
+        found = pictures if isinstance(pictures, FeatureFile) else read_feature_file(pictures)
+        labels = found.labels
+        if labels is None:
+            raise BadInput("The features say nothing about classes; learning needs the class of every row.")
+    else:
+        found = survey_pictures(pictures)
+        labels = found.classes
+        if labels is None:
+            raise BadInput(
+                f"{pictures} must have one sub-folder per class, but holds pictures directly; sort them first."
+            )
+        if held and not set(labels) & held:
+            raise BadInput(
+                f"None of the unseen classes has pictures to test on (for example {sorted(held)[0]!r}); leave it out."
+            )
     check_described([label for label in labels if label not in held], descriptions)
-    return survey
-
-
-def _features(pictures: str | Path | FeatureFile | PictureFolder, **encoding: Any) -> FeatureFile:
-    if isinstance(pictures, PictureFolder):
-        return embed(pictures, **encoding)
-    file = pictures if isinstance(pictures, FeatureFile) else read_feature_file(pictures)
-    if file.labels is None:
-        raise BadInput("The features say nothing about classes; learning needs the class of every row.")
-    return file
+    return found
 
 
 def _training_set(

@@ -34,10 +34,9 @@ def test_a_fold_with_unlabelled_rows_survives_the_round_trip(tmp_path, dataset):
     assert read_npz(write_npz(fold, tmp_path / "a.npz")).split_hash == fold.split_hash
 
 
-@pytest.mark.parametrize("key", ["descriptions", "class_attributes"])
-def test_optional_keys_may_be_absent_and_descriptions_may_have_their_old_name(tmp_path, arrays, key):
+def test_optional_keys_may_be_absent(tmp_path, arrays):
     given = {name: value for name, value in arrays.items() if name not in ("name", "description_matrix")}
-    np.savez(tmp_path / "plain.npz", **given, **{key: arrays["description_matrix"]})
+    np.savez(tmp_path / "plain.npz", **given, descriptions=arrays["description_matrix"])
     back = read_npz(tmp_path / "plain.npz")
     assert back.name == "plain"
     np.testing.assert_array_equal(back.description_matrix, arrays["description_matrix"])

@@ -1,9 +1,9 @@
-"""Every reader of data sets, found by looking into this folder: one file, one format; there is no list to keep.
+"""`load_dataset`, and the readers of data sets: every file of this folder is a format, and there is no list to keep.
 
-A reader is anything, a module will do, with `matches(path) -> bool` and `read(path, features)`, which returns a
-`ZeroShotDataset`, or an `UncheckedDataset` for the audit to judge. `ACCEPTS`, if there, says in words what it reads;
-`CHOOSES_FEATURES = True` says that it heeds `features`. Installed packages add theirs with an entry point in the group
-"firstsight.datasets" (docs/data.md).
+A reader is a module or an object with `matches(path) -> bool` and `read(path, features)`, which returns a
+`ZeroShotDataset`, or a dictionary of its arguments, which the audit reports every error of. `ACCEPTS`, if it exists,
+names what it reads; `CHOOSES_FEATURES = True` states that it uses `features`. Installed packages add readers with an
+entry point in the group "firstsight.datasets" (docs/data.md).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import warnings
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from firstsight.data.dataset import ZeroShotDataset
-from firstsight.data.unchecked import UncheckedDataset
+from firstsight.data.rules import RawDataset
 from firstsight.errors import BadInput, FirstsightWarning, UnreadableFile
 
 GROUP = "firstsight.datasets"
@@ -26,12 +26,12 @@ GROUP = "firstsight.datasets"
 class Reader(Protocol):
     def matches(self, path: Path, /) -> bool: ...
 
-    def read(self, path: Path, features: str | None = None, /) -> ZeroShotDataset | UncheckedDataset: ...
+    def read(self, path: Path, features: str | None = None, /) -> ZeroShotDataset | dict[str, Any]: ...
 
 
 @cache
 def all_readers() -> dict[str, Reader]:
-    """Own readers by their file's name and, after them, those of other installed packages."""
+    """The readers of this folder by their file's name and, after them, those of other installed packages."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     readers: dict[str, Reader] = {name: importlib.import_module(f"{__name__}.{name}") for name in names}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
@@ -43,7 +43,7 @@ def all_readers() -> dict[str, Reader]:
             if not all(callable(getattr(reader, name, None)) for name in ("matches", "read")):
                 raise TypeError(f"it must have `matches(path)` and `read(path, features)`, and is {reader!r}.")
             readers[point.name] = reader
-        except Exception as error:  # whatever another package does wrong, the readers here go on working
+        except Exception as error:  # a mistake of another package must not stop the readers here
             reason = " ".join(str(error).split())
             warnings.warn(f"The reader {point.name!r} ({point.value}) is left out: {reason}", FirstsightWarning, 2)
     return readers
@@ -64,3 +64,33 @@ def find_reader(path: Path, features: str | None = None) -> Reader:
             "it out."
         )
     return reader
+
+
+def load_dataset(path_or_name: str | Path, features: str | None = None) -> ZeroShotDataset:
+    """Load a data set by its name or from its files.
+
+    Parameters
+    ----------
+    path_or_name : str or Path
+        "glyphs", an xlsa17 folder, a folder with a pair of tables, an .npz file, or what an installed reader reads.
+    features : str, optional
+        The feature file of an xlsa17 folder that has several.
+
+    Returns
+    -------
+    ZeroShotDataset
+        Validated; what deserves a look is a warning.
+    """
+    path = Path(path_or_name)
+    found = find_reader(path, features).read(path, features)
+    dataset = ZeroShotDataset(**found) if isinstance(found, dict) else found
+    for finding in dataset.warnings:
+        warnings.warn(f"{dataset.name}: {finding.message}", FirstsightWarning, 2)
+    return dataset
+
+
+def load_raw(path_or_name: str | Path, features: str | None = None) -> RawDataset:
+    """Load a data set as `load_dataset` does, but without validating what a reader found."""
+    path = Path(path_or_name)
+    found = find_reader(path, features).read(path, features)
+    return RawDataset(**found) if isinstance(found, dict) else found

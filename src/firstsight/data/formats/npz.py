@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from firstsight._io.files import text_of_name
 from firstsight.data.array_files import read_arrays, read_names, write_arrays
 from firstsight.data.dataset import ZeroShotDataset
-from firstsight.data.rules import PARTS, as_float32, as_integers
-from firstsight.data.unchecked import UncheckedDataset
+from firstsight.data.rules import PARTS, as_float32
 from firstsight.errors import BadInput
 
 ACCEPTS = "an .npz file"
 _NEEDED = ("features", "labels", "class_names", "descriptions", *PARTS)
-_BEFORE = "class_attributes"  # what descriptions were called in files of firstsight 0.1
 _OPTIONAL = ("name", "attribute_names", "images", "sample_names", "feature_names")
 
 
@@ -30,32 +29,25 @@ def read_npz(path: str | Path) -> ZeroShotDataset:
     numbers train, test_seen, test_unseen; optional: name, attribute_names (a,), images (N, h, w) uint8,
     sample_names (N,), feature_names (d,). All numbers count from 0.
     """
-    return ZeroShotDataset.judged(read(Path(path)))
+    return ZeroShotDataset(**read(Path(path)))
 
 
-def read(path: Path, features: str | None = None) -> UncheckedDataset:
-    """As `read_npz`, unjudged."""
-    arrays = read_arrays(path, (*_NEEDED, *_OPTIONAL, _BEFORE))
-    if _BEFORE in arrays:
-        arrays.setdefault("descriptions", arrays.pop(_BEFORE))
+def read(path: Path, features: str | None = None) -> dict[str, Any]:
+    """Read the arguments of the data set in a file."""
+    arrays: dict[str, Any] = dict(read_arrays(path, (*_NEEDED, *_OPTIONAL)))
     missing = [key for key in _NEEDED if key not in arrays]
     if missing:
         raise BadInput(f"{path} lacks {', '.join(missing)}; read_npz says which keys there must be.")
     name = arrays.get("name", np.array(text_of_name(path.stem)))
     if name.shape != () or name.dtype.kind != "U":
         raise BadInput(f"`name` in {path} must be one text, but has shape {name.shape} and type {name.dtype}; fix it.")
-    return UncheckedDataset(
-        name=str(name),
-        class_names=read_names(path, arrays, "class_names") or (),
-        description_matrix=as_float32("descriptions", arrays["descriptions"]),
-        parts={part: as_integers(part, arrays[part]) for part in PARTS},
-        labels=as_integers("labels", arrays["labels"]),
-        features=as_float32("features", arrays.pop("features")),
-        attribute_names=read_names(path, arrays, "attribute_names"),
-        images=arrays.get("images"),
-        sample_names=read_names(path, arrays, "sample_names"),
-        feature_names=read_names(path, arrays, "feature_names"),
-    )
+    names = ("class_names", "attribute_names", "sample_names", "feature_names")
+    return {
+        **{key: array for key, array in arrays.items() if key != "descriptions"},
+        **{key: read_names(path, arrays, key) for key in names},
+        "name": str(name),
+        "description_matrix": as_float32("descriptions", arrays["descriptions"]),
+    }
 
 
 def write_npz(dataset: ZeroShotDataset, path: str | Path) -> Path:

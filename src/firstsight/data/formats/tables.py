@@ -14,7 +14,7 @@ to be tested as unseen; then a fifth of the rows of every other class, drawn onc
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from firstsight.data.dataset import ZeroShotDataset
 from firstsight.data.folds import hold_out
 from firstsight.data.rules import PARTS
 from firstsight.data.table_files import SUFFIXES, numbers, read_table, same_on_screen, texts
-from firstsight.data.unchecked import UncheckedDataset
 from firstsight.errors import BadInput, UnknownName
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def matches(path: Path) -> bool:
     return path.is_dir() and not (path / "att_splits.mat").exists() and find_tables(path) is not None
 
 
-def read(path: Path, features: str | None = None) -> UncheckedDataset:
+def read(path: Path, features: str | None = None) -> dict[str, Any]:
     pair = find_tables(path)
     assert pair is not None
     return read_pair(*pair)
@@ -48,7 +47,7 @@ def read(path: Path, features: str | None = None) -> UncheckedDataset:
 
 def read_tables(samples: str | Path, classes: str | Path) -> ZeroShotDataset:
     """Read a table of samples and a table of classes; this module's docstring says what they hold."""
-    return ZeroShotDataset.judged(read_pair(samples, classes))
+    return ZeroShotDataset(**read_pair(samples, classes))
 
 
 def find_tables(folder: str | Path) -> tuple[Path, Path] | None:
@@ -62,8 +61,8 @@ def find_tables(folder: str | Path) -> tuple[Path, Path] | None:
     return (pair[0], pair[1]) if len(pair) == 2 else None
 
 
-def read_pair(samples: str | Path, classes: str | Path) -> UncheckedDataset:
-    """As `read_tables`, unjudged; a class without a row in `classes` gets a description of NaN."""
+def read_pair(samples: str | Path, classes: str | Path) -> dict[str, Any]:
+    """Read the arguments of a data set; a class without a row in `classes` gets a description of NaN."""
     samples, classes = Path(samples), Path(classes)
     table, described = read_table(samples, {"class", "split", "sample"}), read_table(classes, {"class"})
     if "class" not in table:
@@ -94,17 +93,17 @@ def read_pair(samples: str | Path, classes: str | Path) -> UncheckedDataset:
             "classes are unseen; add one of the two."
         )
     features = _features(samples, table)
-    return UncheckedDataset(
-        name=text_of_name(samples.resolve().parent.name),
-        class_names=(*names, *undescribed),
-        description_matrix=np.vstack([attributes, np.full((len(undescribed), attributes.shape[1]), np.nan, "f4")]),
-        parts=parts,
-        labels=labels,
-        features=features,
-        feature_names=None if isinstance(features, DiskRows) else tuple(map(str, table.columns)),
-        attribute_names=tuple(map(str, described.columns)),
-        sample_names=sample_names,
-    )
+    return {
+        "name": text_of_name(samples.resolve().parent.name),
+        "class_names": (*names, *undescribed),
+        "description_matrix": np.vstack([attributes, np.full((len(undescribed), attributes.shape[1]), np.nan, "f4")]),
+        **parts,
+        "labels": labels,
+        "features": features,
+        "feature_names": None if isinstance(features, DiskRows) else tuple(map(str, table.columns)),
+        "attribute_names": tuple(map(str, described.columns)),
+        "sample_names": sample_names,
+    }
 
 
 def _features(samples: Path, table: pd.DataFrame) -> np.ndarray | DiskRows:
