@@ -103,7 +103,7 @@ class Team:
         for tensor in tensors if self.size > 1 else ():
             torch.distributed.all_reduce(tensor)
 
-    def same_chance(self, generator: torch.Generator, device: torch.device | str) -> None:
+    def sync_rng(self, generator: torch.Generator, device: torch.device | str) -> None:
         """Let all draw what the first one draws."""
         if self.size > 1:
             state = generator.get_state().to(device)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from firstsight.methods.kernel_prototypes.prior import (
+    error_unit,
     leave_one_out_errors,
-    mean_squared_error,
+    match_rows,
     mean_weights,
     precision,
-    same_rows,
 )
 
 
@@ -22,12 +22,13 @@ def classes():
 
 def test_the_leave_one_class_out_error_is_that_of_refitting_without_the_class(classes):
     K, noise, means = classes
-    errors = leave_one_out_errors(precision(K, noise), means)
+    inverse = precision(K, noise)
+    errors = leave_one_out_errors(inverse, means)
     for c in range(len(K)):
         others = np.delete(np.arange(len(K)), c)
         weights = mean_weights(K[np.ix_(others, others)], noise[others], means[others])
         np.testing.assert_allclose(errors[c], means[c] - K[c, others] @ weights, rtol=1e-8)
-    assert mean_squared_error(errors) == pytest.approx(np.mean([e @ e for e in errors]))
+    assert error_unit(inverse, means) == pytest.approx(np.mean([e @ e for e in errors]) / 2)
 
 
 def test_weights_give_the_mean_of_the_joint_gaussian_given_the_means_that_were_seen(classes):
@@ -41,8 +42,8 @@ def test_weights_give_the_mean_of_the_joint_gaussian_given_the_means_that_were_s
     np.testing.assert_allclose(K[np.ix_(new, seen)] @ weights, expected, rtol=1e-6)
 
 
-def test_same_rows_forgives_rounding_and_nothing_else():
+def test_match_rows_forgives_rounding_and_nothing_else():
     known = np.array([[0.1, 0.2], [0.3, 0.4]])
     asked = np.array([[0.3, 0.4], [0.1, 0.2 + 1e-9], [0.1, 0.21]])
-    assert same_rows(asked, known).tolist() == [1, 0, -1]
-    assert same_rows(asked, known[:0]).tolist() == [-1, -1, -1]
+    assert match_rows(asked, known).tolist() == [1, 0, -1]
+    assert match_rows(asked, known[:0]).tolist() == [-1, -1, -1]

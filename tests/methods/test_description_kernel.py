@@ -7,7 +7,7 @@ from firstsight.methods.kernel_prototypes.prior import (
     BIAS,
     SCALINGS,
     WIDTHS,
-    _arc_cosine,
+    arc_cosine,
     fit_kernel,
     kernel,
     kernels_of_halves,
@@ -54,7 +54,7 @@ def test_the_arc_cosine_kernel_is_that_of_many_random_rectified_units():
     w = rng.normal(size=(400_000, 5))
     units = [np.maximum(w @ np.append(v, BIAS), 0) for v in (a, b)]
     expected = units[0] @ units[1] / np.sqrt((units[0] @ units[0]) * (units[1] @ units[1]))
-    assert _arc_cosine(a[None], b[None], BIAS)[0, 0] == pytest.approx(expected, abs=5e-3)
+    assert arc_cosine(a[None], b[None])[0, 0] == pytest.approx(expected, abs=5e-3)
 
 
 @pytest.mark.parametrize("S", [np.ones((4, 3)), np.zeros((4, 3)), np.eye(4), np.eye(3)[[0, 0, 1, 2]]])

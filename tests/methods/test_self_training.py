@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from firstsight.methods import TransductiveKernelPrototypes
-from firstsight.methods.kernel_prototypes import pool as self_training
-from firstsight.methods.kernel_prototypes.pool import named_rows, trained_again
-from firstsight.methods.kernel_prototypes.search import START, class_statistics, fit_prototypes
-from firstsight.methods.kernel_prototypes.space import moments_of
+from firstsight.methods.kernel_prototypes.pool import PoolSettings, pseudo_labels, refit_with_pseudo_labels
+from firstsight.methods.kernel_prototypes.prior import PrototypeSettings
+from firstsight.methods.kernel_prototypes.search import fit_prototypes
+from firstsight.methods.kernel_prototypes.space import class_statistics, labelled_moments
 
 SEEN, UNSEEN = 8, 4
-SETTINGS = {**START, "refinement": 5, "hidden": 0, "cap": 10.0}
+SETTINGS = PrototypeSettings(refinement=5)
+WITH_POOL = PoolSettings(SETTINGS, seen_handicap=0.3, temperature=3.0, rounds=1, pool_nugget=0.05, cap=10.0)
 
 
 @pytest.fixture
@@ -23,20 +26,21 @@ def case():
     rows, pool = (
         (centres[codes] + 0.3 * rng.normal(size=(len(codes), 10))).astype(np.float32) for codes in (y, SEEN + truth)
     )
-    statistics = class_statistics(rows, y, moments_of(rows, y, SEEN), SETTINGS["shrinkage"])
+    statistics = class_statistics(rows, y, labelled_moments(rows, y, SEEN), SETTINGS.shrinkage)
     return rows, y, pool, truth, K, fit_prototypes(statistics, K[:SEEN, :SEEN], SETTINGS, rows, y)
 
 
-def test_a_row_has_a_name_if_one_class_takes_more_than_half_of_it_and_another_row_bears_it_too():
+def test_a_sample_is_pseudo_labelled_if_a_class_takes_more_than_half_of_it_and_of_another():
     R = np.array([[0.6, 0.1, 0.3], [0.4, 0.3, 0.3], [0.9, 0, 0.1], [0, 0.8, 0.2], [0, 0, 1], [0.1, 0, 0.7]])
-    rows, codes, classes = named_rows(R)
+    rows, codes, classes = pseudo_labels(R)
     assert (rows.tolist(), codes.tolist(), classes.tolist()) == ([0, 2, 4, 5], [0, 0, 1, 1], [0, 2])
-    assert [len(part) for part in named_rows(np.empty((0, 3)))] == [0, 0, 0]
+    assert [len(part) for part in pseudo_labels(np.empty((0, 3)))] == [0, 0, 0]
 
 
-def test_the_whitening_stays_and_the_span_holds_what_the_named_rows_add(case):
+def test_the_whitening_stays_and_the_span_holds_what_the_pseudo_labelled_samples_add(case):
     rows, y, pool, truth, K, model = case
-    again = trained_again(model, rows, y, pool, K, np.eye(UNSEEN)[truth], {**SETTINGS, "refinement": 0})
+    settings = replace(WITH_POOL, model=replace(SETTINGS, refinement=0))
+    again = refit_with_pseudo_labels(model, rows, y, pool, K, np.eye(UNSEEN)[truth], settings)
     np.testing.assert_array_equal(again.space.whitening, model.space.whitening)
     assert model.space.directions.shape[1] == SEEN - 1
     assert again.space.directions.shape[1] == min(SEEN + UNSEEN - 1, 10)
@@ -45,20 +49,19 @@ def test_the_whitening_stays_and_the_span_holds_what_the_named_rows_add(case):
     assert (nearest == truth).mean() > 0.95
 
 
-def test_without_a_named_row_the_maps_are_those_of_the_labelled_rows(case):
+def test_without_a_pseudo_label_the_maps_are_those_of_the_labelled_rows(case):
     rows, y, pool, _, K, model = case
-    again = trained_again(model, rows, y, pool, K, np.zeros((len(pool), UNSEEN)), SETTINGS)
+    again = refit_with_pseudo_labels(model, rows, y, pool, K, np.zeros((len(pool), UNSEEN)), WITH_POOL)
     np.testing.assert_allclose(again.space(pool), model.space(pool), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(again.means, model.means, rtol=1e-4, atol=1e-4)
     assert again.unit == pytest.approx(model.unit, rel=1e-4)
 
 
 @pytest.mark.parametrize("setting", ["zsl", "gzsl"])
-def test_maps_are_learned_again_if_there_are_any_and_it_is_asked_for(task, setting, monkeypatch):
+def test_maps_are_refitted_if_there_are_any_and_it_is_asked_for(task, setting, monkeypatch):
     calls = []
-    plain = self_training.trained_again
-    name = "firstsight.methods.transductive_kernel_prototypes.trained_again"
-    monkeypatch.setattr(name, lambda *given: calls.append(given) or plain(*given))
+    name = "firstsight.methods.transductive_kernel_prototypes.refit_with_pseudo_labels"
+    monkeypatch.setattr(name, lambda *given: calls.append(given) or refit_with_pseudo_labels(*given))
     pool = task.X_unseen if setting == "zsl" else task.pool
     scores = []
     for parameters in ({}, {"self_training": False}, {"refinement": 0}, {"refinement": 0, "hidden": 8}):

@@ -8,7 +8,7 @@ import pytest
 
 from firstsight.evaluation.scores import mean_class_accuracy
 from firstsight.methods import KernelPrototypes, TransductiveKernelPrototypes
-from firstsight.methods.kernel_prototypes.pool import PoolProblem
+from firstsight.methods.kernel_prototypes.pool import PoolProblem, PoolSolution
 
 QUICK = {"search": False}
 
@@ -48,11 +48,12 @@ def test_the_pool_is_tried_even_if_all_else_is_given(task):
 
 @pytest.mark.parametrize("setting", ["zsl", "gzsl"])
 def test_a_pool_that_did_not_help_in_the_trial_leaves_the_inductive_answer(task, setting, monkeypatch):
-    """Foretold means that are right already, and EM that throws them away: the trial has to say no."""
+    """Predicted means that are right already, and EM that throws them away: the trial has to say no."""
 
     def scattered(problem, settings, start=None):
         model, j = problem.model, len(problem.labelled.K) - len(problem.labelled.counts)
-        return model, np.full((j, model.means.shape[1]), 1e3), np.zeros(j), np.zeros((len(problem.pool), j))
+        means, shares = np.full((j, model.means.shape[1]), 1e3), np.zeros((len(problem.pool), j))
+        return PoolSolution(model, means, np.zeros(j), shares)
 
     monkeypatch.setattr(PoolProblem, "solve", scattered)
     one = KernelPrototypes(refinement=0).fit(task.X, task.y, task.table)
@@ -64,16 +65,16 @@ def test_a_pool_that_did_not_help_in_the_trial_leaves_the_inductive_answer(task,
 
 
 @pytest.mark.parametrize("setting", ["zsl", "gzsl"])
-def test_the_search_is_told_and_the_fit_is_deterministic(task, setting):
+def test_the_search_is_reported_and_the_fit_is_deterministic(task, setting):
     given = {"setting": setting, "refinement": 10, "rounds": 1}
     models = [
         TransductiveKernelPrototypes(**given).fit(task.X, task.y, task.table, X_unlabeled=pool_of(task, setting))
         for _ in range(2)
     ]
     np.testing.assert_array_equal(*(m.decision_function(task.pool) for m in models))
-    told = json.loads(json.dumps(models[0].search_))
-    assert told["pool"]["tasks"] == told["tasks"] >= 4
-    assert [line["settings"]["cap"] for line in told["pool"]["tried"]] == [0, 10, 30]
+    report = json.loads(json.dumps(models[0].search_))
+    assert report["pool"]["tasks"] == report["tasks"] >= 4
+    assert [line["settings"]["cap"] for line in report["pool"]["tried"]] == [0, 10, 30]
     assert set(models[0].settings_) >= {
         "cap",
         "temperature",
@@ -147,7 +148,7 @@ def test_the_score_gives_credit_for_doubt(task):
     expected = -((Z[:, None] - means) ** 2).sum(axis=2) / 2
     seen = [c in set(task.seen) for c in classes]
     expected[:, seen] -= 0.4 * model.unit_
-    # The pool has told much of each unseen class, and not everything.
+    # The pool says much of each unseen class, and not everything.
     assert ((model.doubt_ > 0) & (model.doubt_ < 0.9)).all()
     expected[:, ~np.array(seen)] -= 0.4 * model.unit_ * (1 - model.doubt_[model.unseen_code_[~np.array(seen)]])
     np.testing.assert_allclose(model.decision_function(task.pool, classes=classes), expected, rtol=1e-3, atol=1e-2)

@@ -1,7 +1,8 @@
-"""Kernel prototypes whose unseen classes also learn from a pool of unlabelled rows."""
+"""Kernel prototypes whose unseen classes also learn from a pool of unlabelled samples."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -16,38 +17,48 @@ from firstsight.methods.kernel_prototypes import KernelPrototypes
 from firstsight.methods.kernel_prototypes.pool import (
     CAPS,
     CREDIT,
-    POOL_USUAL,
-    Labelled,
+    POOL_NOISE,
+    POOL_SHRINKAGE,
+    LabelledClasses,
     PoolProblem,
+    PoolSettings,
+    PoolSolution,
     PoolTrial,
-    trained_again,
+    refit_with_pseudo_labels,
 )
-from firstsight.methods.kernel_prototypes.prior import fit_kernel, kernel, kernels_of_halves, same_rows
-from firstsight.methods.kernel_prototypes.search import Prototypes, PrototypeSearch, class_statistics, fit_prototypes
-from firstsight.methods.kernel_prototypes.space import moments_of
+from firstsight.methods.kernel_prototypes.prior import (
+    Prototypes,
+    PrototypeSettings,
+    fit_kernel,
+    kernel,
+    kernels_of_halves,
+    match_rows,
+)
+from firstsight.methods.kernel_prototypes.search import PrototypeSearch, fit_prototypes
+from firstsight.methods.kernel_prototypes.space import class_statistics, labelled_moments
 
 
 class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
-    """Learns as `KernelPrototypes` does, and corrects the means of unseen classes by unlabelled rows.
+    """`KernelPrototypes` whose means of unseen classes are corrected by unlabelled samples.
 
-    The pool is a mixture of balls, one per class, whose centres have the Gaussian process as their prior. EM shares the
-    rows out among the classes and moves the centres of unseen ones; seen classes have their labelled rows and
-    keep to them. A pool never has to be believed: where it did not help on tasks in which seen classes play unseen ones
-    and held-out rows the pool, the answer is that of `KernelPrototypes`.
+    The pool is a mixture of balls, one per class, with the Gaussian process as the prior of their centres. EM assigns
+    the samples to the classes and moves the centres of unseen ones; seen classes keep to their labelled samples. Where
+    the pool did not help on tasks in which seen classes play unseen ones and held-out samples the pool, the answer is
+    that of `KernelPrototypes`.
 
-    Objective, with rows z_i of the pool, M the means of all classes and τ the temperature::
+    Objective, with samples z_i of the pool, M the means of all classes and τ the temperature::
 
-        Σ_i log Σ_c exp(−‖z_i − M_c‖²/2τ) + labelled rows − (σ²/2τ) tr Mᵀ(K + ν I)⁻¹M
+        Σ_i log Σ_c exp(−‖z_i − M_c‖²/2τ) + labelled samples − (σ²/2τ) tr Mᵀ(K + ν I)⁻¹M
 
-    E-step: r_ic ∝ exp((γδ v_c − ‖z_i − M_c‖²/2)/τ), where v_c, the doubt about an unseen class's mean, is the Gaussian
-    process's variance of it in units of what that is for a class that has no rows: rows lie farther from a doubtful
-    mean. M-step: M = (K + νI)(K + νI + diag(σ²/n))⁻¹ z̄, where the n_c = Σ_i r_ic pool rows of an unseen class count as
-    n_c · cap/(cap + n_c), and for less if it takes far fewer than other classes do: it may not be in the pool. After
+    E-step: r_ic ∝ exp((γδ v_c − ‖z_i − M_c‖²/2)/τ), where v_c, the doubt about an unseen class's mean, is its posterior
+    variance in units of the posterior variance for a class that has no samples: samples lie farther from a doubtful
+    mean. M-step: M = (K + νI)(K + νI + diag(σ²/n))⁻¹ z̄, where the n_c = Σ_i r_ic pool samples of an unseen class count
+    as n_c · cap/(cap + n_c), and for less if it takes far fewer than other classes do: it may not be in the pool. After
     every few steps the space is widened by the directions in which means of unseen classes have left the span of the
     seen ones. EM finds the nearest of many solutions, so it begins with τ raised by the variance of a predicted mean,
-    and cools down to τ. It does so by random halves of the attributes as well, and goes on from the mean of the r that
-    these and all attributes lead to (two votes): a wrong name that hangs on a few attributes is outvoted. Then the maps
-    are learned anew, with pool rows of which a class has more than half as rows of that class, and all that begins anew
+    and cools down to τ. It does so by random halves of the attributes as well, and continues from the mean of the r
+    that these and all attributes lead to (two votes): a wrong name that hangs on a few attributes is outvoted. Then the
+    maps are refitted with pseudo-labels (pool samples of which a class has more than half), and all of this is repeated
     in their space.
 
     Score: −‖z − M_c‖²/2, for a seen class − γδ, for an unseen one of the pool − γδ (1 − v_c); with
@@ -56,12 +67,12 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     Parameters
     ----------
     setting : {"gzsl", "zsl"}
-        What the pool may hold. "gzsl": rows of any class; "zsl": rows of unseen classes only.
+        What the pool may hold. "gzsl": samples of any class; "zsl": samples of unseen classes only.
     cap : float or None
-        The most rows that a class's share of the pool counts as; 0: the pool is ignored. None: 10 or, where
+        The most samples that a class's share of the pool counts as; 0: the pool is ignored. None: 10 or, where
         simulated tasks say so beyond their noise, 30.
     temperature : float
-        τ, the variance of rows about their class's mean, in units of that within seen classes.
+        τ, the variance of samples about their class's mean, in units of that within seen classes.
     rounds : int
         How many times the space is widened.
     pool_nugget : float
@@ -69,7 +80,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     halvings : int
         How many times the attributes are cut in two at random, for EM by each half; 0: EM by all of them is the answer.
     self_training : bool
-        Whether the maps are learned again, from labelled rows and from pool rows that EM has named.
+        Whether the maps are refitted with labelled samples and with pool samples that EM has pseudo-labelled.
     shrinkage, noise, seen_handicap : float or None
         As in `KernelPrototypes`. None: 0.45, 3 and half of what the inductive search finds; where the pool is not used,
         what it finds.
@@ -81,9 +92,9 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     Attributes
     ----------
     unseen_means_ : array (j, e)
-        M of the unseen classes that `fit` was given.
+        M of the unseen classes that `fit` received.
     doubt_ : array (j,)
-        v_c of these: 1 as long as nothing but its description is known of a class, 0 once its mean is known.
+        v_c of these: 1 if only the description of a class is known, 0 if its mean is known.
     kernel_ : dict
         As in `KernelPrototypes`, with descriptions (k + j, a) of seen and unseen classes.
     search_ : dict
@@ -105,7 +116,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     >>> from firstsight.methods import TransductiveKernelPrototypes
     >>> rng = np.random.default_rng(0)
     >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
-    >>> y = np.repeat([0, 1, 2, 3], 40)                     # classes 4 and 5 have descriptions, but no rows
+    >>> y = np.repeat([0, 1, 2, 3], 40)                     # classes 4 and 5 have descriptions, but no samples
     >>> X = descriptions[y] + 0.1 * rng.normal(size=(160, 3))
     >>> pool = descriptions[[4, 5] * 20] + 0.1 * rng.normal(size=(40, 3))
     >>> model = TransductiveKernelPrototypes(setting="zsl", search=False)
@@ -172,56 +183,62 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
 
     def _fit(self, X, y, S, pool, U):  # type: ignore[override]
         search = PrototypeSearch(X, y, S, self.components)
-        self._choose(search)
+        settings, with_pool = self._choose(search), None
         if len(pool):
-            self._believe_or_not(search, S, len(pool) / (len(U) if self.setting == "zsl" else len(S) + len(U)))
-        believed = self.settings_.get("cap", 0) > 0
-        everyone, k = np.vstack([S, U]) if believed else S, len(S)
-        self.kernel_ = {**fit_kernel(S), "descriptions": everyone}
-        rotation, rows = search.rows(self.settings_["power"])
-        statistics = class_statistics(rows, y, moments_of(rows, y, k), self.settings_["shrinkage"])
-        K = kernel(self.kernel_, everyone, everyone)
-        model = fit_prototypes(statistics, K[:k, :k], self.settings_, rows, y)
+            n_classes = len(U) if self.setting == "zsl" else len(S) + len(U)
+            with_pool = self._choose_pool_weight(search, settings, S, len(pool) / n_classes)
+            settings, with_pool = with_pool.model, with_pool if with_pool.cap else None
+        k, described = len(S), S if with_pool is None else np.vstack([S, U])
+        self.kernel_ = {**fit_kernel(S), "descriptions": described}
+        rotation, rows = search.rotated(settings.power)
+        statistics = class_statistics(rows, y, labelled_moments(rows, y, k), settings.shrinkage)
+        K = kernel(self.kernel_, described, described)
+        model = fit_prototypes(statistics, K[:k, :k], settings, rows, y)
         self.unseen_means_, self.doubt_ = np.empty((0, model.means.shape[1])), np.empty(0)
-        if believed:
-            unlabelled, seen_too = rotation(pool), self.setting == "gzsl"
+        if with_pool is not None:
+            unlabelled = rotation(pool)
 
-            def solve(model: Prototypes):
-                labelled = Labelled(class_sums(model.space.read(rows), y, k), statistics.counts, K)
-                pool = model.space.read(unlabelled)
-                problem = PoolProblem(model, labelled, pool, seen_too, self.settings_["seen_handicap"])
-                return problem.solve_by_vote(self.settings_, kernels_of_halves(everyone, k, self.halvings))
+            def solve(model: Prototypes) -> PoolSolution:
+                labelled = LabelledClasses(class_sums(model.space.features(rows), y, k), statistics.counts, K)
+                problem = PoolProblem(model, labelled, model.space.features(unlabelled), self.setting == "gzsl")
+                return problem.solve_by_vote(with_pool, kernels_of_halves(described, k, self.halvings))
 
-            solved = solve(model)
-            if self.self_training and (self.settings_["refinement"] or self.settings_["hidden"]):
-                solved = solve(trained_again(model, rows, y, unlabelled, K, solved[3], self.settings_))
-            model, self.unseen_means_, self.doubt_ = solved[:3]
-        self._keep(rotation, model)
+            solution = solve(model)
+            if self.self_training and (settings.refinement or settings.hidden):
+                solution = solve(refit_with_pseudo_labels(model, rows, y, unlabelled, K, solution.shares, with_pool))
+            model, self.unseen_means_, self.doubt_, _ = solution
+        self._store(rotation, model)
 
-    def _believe_or_not(self, search: PrototypeSearch, S: np.ndarray, pool_share: float) -> None:
-        """The settings with the pool or the inductive ones if simulated tasks say that it does not help."""
-        given = {name: getattr(self, name) for name in POOL_USUAL if getattr(self, name) is not None}
-        of_em = {name: getattr(self, name) for name in ("temperature", "rounds", "pool_nugget")}
-        without = {**self.settings_, **of_em, "cap": 0.0}
-        usual = {**self.settings_, **POOL_USUAL, **given, **of_em}
-        if self.seen_handicap is None:
-            usual["seen_handicap"] *= CREDIT
-        chosen = {**usual, "cap": CAPS[0] if self.cap is None else self.cap}
-        if self.cap == 0:
-            chosen = without
-        elif self.search and search.tasks:
+    def _choose_pool_weight(
+        self, search: PrototypeSearch, inductive: PrototypeSettings, S: np.ndarray, pool_share: float
+    ) -> PoolSettings:
+        """Settings with the pool, or inductive ones with a cap of 0 if simulated tasks say that it does not help."""
+        handicap = self.settings_["seen_handicap"]
+        chosen = without = PoolSettings(inductive, handicap, self.temperature, self.rounds, self.pool_nugget, cap=0.0)
+        if self.cap != 0:
+            model = replace(
+                inductive,
+                shrinkage=POOL_SHRINKAGE if self.shrinkage is None else self.shrinkage,
+                noise=POOL_NOISE if self.noise is None else self.noise,
+            )
+            handicap *= CREDIT if self.seen_handicap is None else 1.0
             caps = CAPS if self.cap is None else (self.cap,)
-            trial = PoolTrial(search, S, self.setting == "gzsl", pool_share)
-            chosen, told = trial.run(without, [{**usual, "cap": cap} for cap in caps])
-            self.search_ = {**self.search_, "pool": told}
-        self.settings_ = chosen
+            with_pool = [replace(without, model=model, seen_handicap=handicap, cap=cap) for cap in caps]
+            chosen = with_pool[0]
+            if self.search and search.tasks:
+                trial = PoolTrial(search, S, self.setting == "gzsl", pool_share)
+                chosen, report = trial.run(without, with_pool)
+                self.search_ = {**self.search_, "pool": report}
+        self.settings_ = chosen.plain()
+        return chosen
 
     def _embed_classes(self, A):
-        # A class that the pool was searched for is known by its description, whatever it is called now.
+        # A class whose mean the pool has corrected is recognised by its description, whatever its name is now.
         (means, certainty), corrected = super()._embed_classes(A), self.kernel_["descriptions"][len(self.seen_means_) :]
-        known = same_rows(A, corrected)
-        means[known >= 0] = self.unseen_means_[known[known >= 0]]
-        certainty[known >= 0] = 1 - self.doubt_[known[known >= 0]]
+        index = match_rows(A, corrected)
+        matched = index >= 0
+        means[matched] = self.unseen_means_[index[matched]]
+        certainty[matched] = 1 - self.doubt_[index[matched]]
         return means, certainty
 
     def _embed_described(self, A):
@@ -232,14 +249,14 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         corrected = self.kernel_["descriptions"][len(self.seen_means_) :]
         if not len(corrected):
             return means, certainty
-        # As `same_rows`.
+        # As `match_rows`.
         gaps = graph("Sub", graph("Unsqueeze", A, graph.constant([1], np.int64)), graph.constant(corrected[None]))
         gaps = graph("ReduceMax", graph("Abs", gaps), axes=[2], keepdims=0)  # (k, corrected)
         nearest = graph("ArgMin", gaps, axis=1, keepdims=0)
         least = graph("ReduceMin", gaps, axes=[1], keepdims=1)
-        same = graph("LessOrEqual", least, graph.constant(1e-6 * max(np.abs(corrected).max(), 1e-12)))
-        own, sure = (
+        matched = graph("LessOrEqual", least, graph.constant(1e-6 * max(np.abs(corrected).max(), 1e-12)))
+        pool_means, pool_certainty = (
             graph("Gather", graph.constant(values), nearest, axis=0)
             for values in (self.unseen_means_, 1 - self.doubt_[:, None])
         )
-        return graph("Where", same, own, means), graph("Where", same, sure, certainty)
+        return graph("Where", matched, pool_means, means), graph("Where", matched, pool_certainty, certainty)

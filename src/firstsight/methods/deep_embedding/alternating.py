@@ -218,7 +218,7 @@ class AlternatingTraining:
         self.settings, self.checkpoint, self.show, self.factor = settings, checkpoint, show, factor
         self.device, self.precision = device, precision
         self.generator = make_generator(random_state)
-        team().same_chance(self.generator, device)
+        team().sync_rng(self.generator, device)
         self.round, self.iteration, self.done = 1, 0, 0
         self.history: list[dict[str, float]] = []
         self.kept: dict[str, Tensor] = {}  # what else the caller wants back after a kill

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -14,77 +15,88 @@ from firstsight._io.disk_samples import ChangedRows, DiskRows
 from firstsight.methods._class_input import Candidates
 from firstsight.methods._scaling import Scaling, fit_scaling_from_disk, scale
 from firstsight.methods.base import ZeroShotClassifier
-from firstsight.methods.kernel_prototypes.prior import export_kernel, fit_kernel, kernel
-from firstsight.methods.kernel_prototypes.search import (
-    HANDICAP,
-    OPTIONS,
-    START,
-    UNITS,
+from firstsight.methods.kernel_prototypes.prior import (
     Prototypes,
+    PrototypeSettings,
+    closeness,
+    export_kernel,
+    fit_kernel,
+    kernel,
+)
+from firstsight.methods.kernel_prototypes.search import (
+    OPTIONS,
+    UNITS,
+    USUAL_HANDICAP,
     PrototypeSearch,
     affordable_rows,
-    class_statistics,
-    closeness,
     fit_prototypes,
     sample_of_classes,
 )
-from firstsight.methods.kernel_prototypes.space import Rotation, leading_directions, moments_of, of_unit_length, powered
+from firstsight.methods.kernel_prototypes.space import (
+    Rotation,
+    class_statistics,
+    fit_rotation,
+    labelled_moments,
+    signed_power,
+    unit_length,
+)
 
 
 class KernelPrototypes(ZeroShotClassifier):
-    """Learns a space in which classes are round, and how the place of a class in it follows from its description.
+    """Gaussian-process regression from class descriptions to class means in a whitened feature space.
 
-    Whitened by the scatter within seen classes, every class is nearly a ball of the same size, and its mean says
-    all. A Gaussian process over descriptions predicts the mean of a class without rows from the means of the seen
-    classes. Every setting is chosen by `fit` itself, on tasks in which some seen classes play unseen ones.
+    Whitened by the scatter within seen classes, every class is nearly a ball of the same size, so its mean describes
+    it. The Gaussian process predicts the mean of a class without samples from the means of the seen classes. `fit`
+    chooses every setting by itself, on tasks in which some seen classes play unseen ones.
 
-    Rows: x ← sign(x)|x|^p, unit length, centred, turned to their leading directions; then, with W the covariance
-    within classes and LLᵀ = (1 − s)W + s(tr W/q)I, unit length of L⁻¹x, and the span of the class means, z. Means, with
-    z̄_c that of the n_c rows of class c and K a mean of Gaussian and arc-cosine kernels over descriptions::
+    Samples: x ← sign(x)|x|^p, unit length, centred, rotated to their leading directions; then, with W the covariance
+    within classes and LLᵀ = (1 − s)W + s(tr W/q)I, unit length of L⁻¹x, and the span of the class means: z. Means, with
+    z̄_c that of the n_c samples of class c and K a mean of Gaussian and arc-cosine kernels over descriptions::
 
         M = α K(·, S) (K(S, S) + ν I + diag(σ²/n))⁻¹ z̄        (seen classes: K + ν I in place of α K)
 
-    is the posterior mean, solved by Cholesky. An optional linear map T, z ← zT, lowers the cross-entropy of rows in
+    is the posterior mean, solved by Cholesky. An optional linear map T, z ← zT, lowers the cross-entropy of samples in
     episodes whose unseen classes are drawn from the seen. Where one linear map cannot tell classes apart, and simulated
-    tasks say so, the rotated row also passes a hidden layer, h = relu(xU + b): the paper's Algorithm 1 with the
-    Gaussian process in place of its semantic network. With p_c the mean of h that the other classes foretell for c,
-    Adam lowers mean ‖h − p_y‖² + λ · the cross-entropy of a linear classifier on h. Cut to the span of its class means,
-    h is z', and both lie side by side, (z/√δ, z'/√δ') √(δ/2): their scores add up. δ is the mean squared
-    leave-one-class-out error of M, over two: how much farther a row lies from a predicted mean than from a known one.
+    tasks say so, the rotated sample also passes a hidden layer, h = relu(xU + b): the paper's Algorithm 1 with the
+    Gaussian process in place of its semantic network. With p_c the mean of h that the other classes predict for c,
+    Adam lowers mean ‖h − p_y‖² + λ · the cross-entropy of a linear classifier on h. Reduced to the span of its class
+    means, h is z', and both lie side by side, (z/√δ, z'/√δ') √(δ/2): their scores add up. δ is the mean squared
+    leave-one-class-out error of M, over two: how much farther a sample lies from a predicted mean than from a known
+    one.
 
-    Score: −‖z − M_c‖²/2, for a seen class − γδ.
+    Score: −‖z − M_c‖²/2, for a seen class − γδ (calibrated stacking).
 
     Parameters
     ----------
     power, shrinkage : float or None
         p and s. None, here and below: chosen by the search.
     nugget, noise, stretch : float or None
-        ν, what a mean owes to its class alone; σ², the variance of rows about their mean; α.
+        ν, class-specific variance; σ², the variance of samples about their mean; α.
     refinement : int
         Steps of the episodic map; 0: none.
     hidden : int or None
         Units of the hidden layer; 0: none. None: 512 if they gain on simulated tasks, with a power of 1 if that is
         open; none without the map.
     seen_handicap : float or None
-        γ. It tells seen from unseen classes and nothing else: among unseen classes it changes nothing. 0: none.
+        γ. It separates seen from unseen classes; among unseen classes it changes nothing. 0: none.
     components : int
         q, the most leading directions that are kept.
     search : bool
         False: what is None gets its usual value, and fitting takes a few seconds.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
-        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+        Scaling of features and of descriptions, fitted on the training samples and seen classes.
 
     Attributes
     ----------
     classes_, descriptions_ : array (C,) and array (C, a)
-        Every class that can be named, and its description.
+        Every class that can be predicted, and its description.
     settings_ : dict
         The value of every parameter above that can be None, and of `refinement`.
     search_ : dict
         "tasks", how many were simulated; "tried", settings with their score on each; "chosen";
         "gains_of_layer", what a hidden layer gained on one task after the other, as far as it was tried.
     kernel_ : dict
-        Centre (a,), spread (a,), units and descriptions (k, a) of the seen classes; the arc-cosine kernel's constant.
+        Centre (a,), spread (a,), units and descriptions (k, a) of the seen classes.
     centre_, whitening_, directions_, offset_ : array (d,), array (d, q), array (q, e), array (e,)
         z = unit((x − centre) whitening) directions − offset.
     hidden_ : dict
@@ -96,9 +108,9 @@ class KernelPrototypes(ZeroShotClassifier):
 
     Notes
     -----
-    Rows on the disk (`DiskRows`) are read three times, for the rotation, W and z̄ (four with "standard" scaling); the
+    Samples on disk (`DiskRows`) are read three times, for the rotation, W and z̄ (four with "standard" scaling); the
     model is that of a fit in memory. Search, episodic map and hidden layer look at as many of them as memory allows,
-    equally many of each class. There is no `partial_fit`: L is known when all rows are, and the sums of z then need
+    equally many of each class. There is no `partial_fit`: L is known when all samples are, and the sums of z then need
     them again.
 
     References
@@ -114,7 +126,7 @@ class KernelPrototypes(ZeroShotClassifier):
     >>> from firstsight.methods import KernelPrototypes
     >>> rng = np.random.default_rng(0)
     >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
-    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no samples
     >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
     >>> model = KernelPrototypes(search=False).fit(X, y, descriptions)
     >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])
@@ -170,108 +182,104 @@ class KernelPrototypes(ZeroShotClassifier):
         self.attribute_scaling = attribute_scaling
 
     def _fit(self, X, y, S):
+        rows: np.ndarray | ChangedRows
+        sample: np.ndarray | ChangedRows
         if isinstance(X, DiskRows):
-            rotation, rows, sample, y_sample = self._from_disk(X, y, S)
+            self.feature_scaler_ = fit_scaling_from_disk(self.feature_scaling, X)
+            d = X.shape[1]
+            chosen = sample_of_classes(y, affordable_rows(X.memory, d, len(S), self.components))
+            scaled, sample = (ChangedRows(part, self._scale_features, d) for part in (X, X.take(chosen)))
+            y_sample = y[chosen]
+            settings = self._choose(PrototypeSearch(sample, y_sample, S, self.components))
+            rotation = fit_rotation(scaled, settings.power, self.components)
+            rows, sample = (ChangedRows(part, rotation, rotation.dimensions) for part in (scaled, sample))
         else:
             search = PrototypeSearch(X, y, S, self.components)
-            rotation, rows = search.rows(self._choose(search)["power"])
+            settings = self._choose(search)
+            rotation, rows = search.rotated(settings.power)
             sample, y_sample = rows, y
-        self.kernel_, settings = {**fit_kernel(S), "descriptions": S}, self.settings_
-        statistics = class_statistics(rows, y, moments_of(rows, y, len(S)), settings["shrinkage"])
-        self._keep(rotation, fit_prototypes(statistics, kernel(self.kernel_, S, S), settings, sample, y_sample))
+        self.kernel_ = {**fit_kernel(S), "descriptions": S}
+        statistics = class_statistics(rows, y, labelled_moments(rows, y, len(S)), settings.shrinkage)
+        self._store(rotation, fit_prototypes(statistics, kernel(self.kernel_, S, S), settings, sample, y_sample))
 
-    def _from_disk(self, X: DiskRows, y: np.ndarray, S: np.ndarray):
-        """The rotation; all rows, turned by it whenever they are read; as much of them as memory allows, and codes."""
-        self.feature_scaler_ = fit_scaling_from_disk(self.feature_scaling, X)
-        d = X.shape[1]
-        some = sample_of_classes(y, affordable_rows(X.memory, d, len(S), self.components))
-        rows, sample = (ChangedRows(part, self._scale_features, d) for part in (X, X.take(some)))
-        power = self._choose(PrototypeSearch(sample, y[some], S, self.components))["power"]
-        rotation = leading_directions([rows], power, self.components)
-        rows, sample = (ChangedRows(part, rotation, rotation.dimensions) for part in (rows, sample))
-        return rotation, rows, sample, y[some]
-
-    def _choose(self, search: PrototypeSearch) -> dict[str, float]:
-        """Parameters as they are given; of the others, what simulated tasks say or, without search, the usual ones."""
-        given = {name: getattr(self, name) for name in (*START, "seen_handicap") if getattr(self, name) is not None}
-        usual = {"refinement": self.refinement, "hidden": self.hidden or 0, "seen_handicap": HANDICAP}
-        settings = {**START, **usual, **given}
-        self.search_ = {"tasks": 0, "chosen": settings, "tried": [], "gains_of_layer": []}
-        # One-hot codes say nothing of a class that has no rows: there is no task to simulate.
-        if self.search and self.described_ and search.tasks and len(given) <= len(START):
-            open_options = {name: values for name, values in OPTIONS.items() if name not in given}
-            start = {name: value for name, value in settings.items() if name != "seen_handicap"}
-            units = UNITS if self.hidden is None and self.refinement else 0
-            settings, self.search_ = search.run(start, open_options, units)
-            settings.update(given)
-        self.settings_ = settings
+    def _choose(self, search: PrototypeSearch) -> PrototypeSettings:
+        """Parameters as given; of the others, what simulated tasks say or, without search, the usual values."""
+        given = {name: getattr(self, name) for name in OPTIONS if getattr(self, name) is not None}
+        settings = PrototypeSettings(**given, refinement=self.refinement, hidden=self.hidden or 0)
+        handicap = self.seen_handicap
+        report: dict[str, Any] = {"tasks": 0, "tried": [], "gains_of_layer": []}
+        all_given = len(given) == len(OPTIONS) and handicap is not None
+        # One-hot codes say nothing of a class that has no samples: there is no task to simulate.
+        if self.search and self.described_ and search.tasks and not all_given:
+            options = {name: values for name, values in OPTIONS.items() if name not in given}
+            settings, report = search.run(settings, options, UNITS if self.hidden is None and self.refinement else 0)
+            handicap = search.handicap(settings) if handicap is None else handicap
+        self.settings_ = {**asdict(settings), "seen_handicap": USUAL_HANDICAP if handicap is None else handicap}
+        self.search_ = {**report, "chosen": self.settings_}
         return settings
 
-    def _keep(self, rotation: Rotation, model: Prototypes) -> None:
-        """The fitted arrays; rotation and whitening become one matrix."""
-        self.centre_, self.whitening_ = rotation.centre, rotation.followed_by(model.space.whitening)
+    def _store(self, rotation: Rotation, model: Prototypes) -> None:
+        """Keep the fitted arrays; rotation and whitening become one matrix."""
+        self.centre_, self.whitening_ = rotation.centre, rotation.compose(model.space.whitening)
         self.directions_, self.offset_ = model.space.directions, model.space.offset
         layer, self.hidden_ = model.space.hidden, {}
         if layer is not None:
-            inward = rotation.followed_by(layer.inward)
+            inward = rotation.compose(layer.inward)
             self.hidden_ = {"inward": inward, "bias": layer.bias, "outward": layer.outward}
         self.seen_means_, self.weights_, self.unit_ = model.means, model.weights, model.unit
 
     def embed(self, X: ArrayLike) -> np.ndarray:
-        """The embedding z (n, e): where rows lie among the means."""
-        return self._places(self._scale_features(self._check_rows(X)))
+        """The embedding z (n, e) of samples, in the space of the class means."""
+        return self._embed(self._scale_features(self._check_rows(X)))
 
     def embed_classes(self, classes: Candidates = None) -> np.ndarray:
-        """M (k, e): where classes lie, predicted ones, too; `classes` as in `predict`."""
+        """M (k, e), the means of classes, also of predicted ones; `classes` as in `predict`."""
         check_is_fitted(self)
         _, A, seen = self._candidates(classes)
         return self._means(self._embed_classes(scale(self.attribute_scaling, self.attribute_scaler_, A))[0], seen)
 
-    def _places(self, X):
-        rows = powered(X, self.settings_["power"])
+    def _embed(self, X: np.ndarray) -> np.ndarray:
+        rows = signed_power(X, self.settings_["power"])
         rows -= self.centre_
-        places = of_unit_length(rows @ self.whitening_) @ self.directions_ - self.offset_  # (n, e)
+        Z = unit_length(rows @ self.whitening_) @ self.directions_ - self.offset_  # (n, e)
         if self.hidden_:
-            places += np.maximum(rows @ self.hidden_["inward"] + self.hidden_["bias"], 0) @ self.hidden_["outward"]
-        return places
+            Z += np.maximum(rows @ self.hidden_["inward"] + self.hidden_["bias"], 0) @ self.hidden_["outward"]
+        return Z
 
-    def _means(self, E, seen):
+    def _means(self, E: np.ndarray, seen: np.ndarray) -> np.ndarray:
         return np.where((seen >= 0)[:, None], self.seen_means_[seen], E)  # (k, e)
 
     def _embed_classes(self, A):
-        """Predicted means (k, e), and how certain (k,) they are: of 0 as long as only a description is known, to 1."""
+        """Predicted means (k, e), and how certain (k,) they are: 0 if only a description is known, to 1."""
         return kernel(self.kernel_, A, self.kernel_["descriptions"]) @ self.weights_, np.zeros(len(A))
 
     def _seen_constants(self, E, seen):
         return self.settings_["seen_handicap"] * self.unit_ * np.where(seen >= 0, 1.0, E[1])
 
     def _scores(self, X, E, seen):
-        Z = self._places(X)
+        Z = self._embed(X)
         return closeness(Z, self._means(E[0], seen)) - self._seen_constants(E, seen).astype(Z.dtype)  # (n, k)
 
     def _export_scores(self, graph, X, A, seen):
         size = graph("Pow", graph("Abs", X), graph.constant(self.settings_["power"]))
         centred = graph("Sub", graph.unit(graph("Mul", graph("Sign", X), size)), graph.constant(self.centre_))
         rows = graph.unit(graph("MatMul", centred, graph.constant(self.whitening_)))
-        rows = graph("Sub", graph("MatMul", rows, graph.constant(self.directions_)), graph.constant(self.offset_))
+        Z = graph("Sub", graph("MatMul", rows, graph.constant(self.directions_)), graph.constant(self.offset_))
         if self.hidden_:
             inward, bias, outward = (graph.constant(self.hidden_[name]) for name in ("inward", "bias", "outward"))
             units = graph("Relu", graph("Add", graph("MatMul", centred, inward), bias))
-            rows = graph("Add", rows, graph("MatMul", units, outward))
-        means, certainty = self._export_means(graph, A, seen)
-        near = graph("Mul", graph.closeness(rows, means), graph.constant(0.5))
+            Z = graph("Add", Z, graph("MatMul", units, outward))
+        predicted, certainty = self._export_predicted(graph, A)
+        zero, columns = graph.constant(0, np.int64), graph.constant([1], np.int64)
+        is_seen = graph("Unsqueeze", graph("Not", graph("Less", seen, zero)), columns)  # (k, 1)
+        means = graph("Gather", graph.constant(self.seen_means_), graph("Max", seen, zero), axis=0)
+        means = graph("Where", is_seen, means, predicted)
+        certainty = graph("Where", is_seen, graph.constant(1.0), certainty)
         handicap = graph("Mul", certainty, graph.constant(self.settings_["seen_handicap"] * self.unit_))
+        near = graph("Mul", graph.closeness(Z, means), graph.constant(0.5))
         return graph("Sub", near, graph.transposed(handicap))
 
     def _export_predicted(self, graph: Any, A: str) -> tuple[str, str]:
-        """What `_embed_classes` does: the predicted mean (k, e) of each class and its certainty (k, 1)."""
+        """As `_embed_classes`: the predicted mean (k, e) of each class and its certainty (k, 1)."""
         means = graph("MatMul", export_kernel(graph, self.kernel_, A), graph.constant(self.weights_))
         return means, graph.constant([[0.0]])
-
-    def _export_means(self, graph: Any, A: str, seen: str) -> tuple[str, str]:
-        """The mean (k, e) of each class and its certainty (k, 1)."""
-        predicted, certainty = self._export_predicted(graph, A)
-        zero, columns = graph.constant(0, np.int64), graph.constant([1], np.int64)
-        own = graph("Gather", graph.constant(self.seen_means_), graph("Max", seen, zero), axis=0)
-        is_seen = graph("Unsqueeze", graph("Not", graph("Less", seen, zero)), columns)  # (k, 1)
-        return graph("Where", is_seen, own, predicted), graph("Where", is_seen, graph.constant(1.0), certainty)

@@ -1,30 +1,51 @@
-"""Gaussian-process prior over class means: the kernel of descriptions and posterior means."""
+"""Gaussian-process regression from class descriptions to class means: kernel, posterior means and variances, scores.
+
+With z̄_c the mean of the n_c samples of class c in a `WhitenedSpace`, K the kernel of the k classes with samples and
+B = K + ν I + diag(σ²/n), the posterior is::
+
+    weights = B⁻¹ z̄              means = (K + ν I) weights               predicted means = α K(·, S) weights
+    error_c = [B⁻¹ z̄]_c / [B⁻¹]_cc          variance_c = 1/[B⁻¹]_cc − σ²/n_c          (leave one class out)
+    δ = mean_c ‖error_c‖² / 2               score of a sample z = −‖z − mean‖²/2
+
+K is a mean over scalings of descriptions, half of it Gaussian kernels of three widths, half the arc-cosine kernel of a
+layer of infinitely many rectified units (Cho and Saul, NIPS 2009): the effect of an attribute extends to where no seen
+class has been, while a Gaussian falls back to the mean.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-# How alike two classes are by their descriptions: a mean of kernels over scalings, half Gaussian, half arc-cosine.
+from firstsight.methods.kernel_prototypes.space import WhitenedSpace
 
 # Powers of an attribute's spread that it is divided by after centring; None leaves descriptions as they are.
 SCALINGS = (None, 0.5, 1.0)
 # Of the Gaussians, in units of the mean squared distance between two seen classes. Averaging beat choosing.
 WIDTHS = (0.25, 0.5, 1.0)
-# The arc-cosine kernel is that of a layer of infinitely many rectified units (Cho and Saul, NIPS 2009), which sees an
-# attribute's effect go on where no seen class has been; a Gaussian falls back to the mean there. This is the constant
-# that every description has as one more attribute.
+# One more attribute that every description has in the arc-cosine kernel.
 BIAS = 0.5
 
 
-def fit_kernel(S: np.ndarray) -> dict[str, np.ndarray]:
-    """Centre, spread and units of the seen classes' descriptions S (k, a), and the constant: all that `kernel` needs.
+@dataclass(frozen=True)
+class PrototypeSettings:
+    """What a model without a pool is fitted with. The defaults are where the search starts."""
 
-    A model that was saved when there were only Gaussians has no constant, and is refused instead of answering wrongly.
-    """
+    power: float = 0.5  # p, of the signed power
+    shrinkage: float = 0.5  # s, of the covariance within classes
+    nugget: float = 0.05  # ν, class-specific variance
+    noise: float = 2.0  # σ², variance of samples about the mean of their class
+    stretch: float = 1.0  # α, factor of predicted means
+    refinement: int = 0  # steps of the episodic map
+    hidden: int = 0  # units of the hidden layer
+
+
+def fit_kernel(S: np.ndarray) -> dict[str, np.ndarray]:
+    """Centre, spread and units of the seen classes' descriptions S (k, a): all that `kernel` needs."""
     S = S.astype(np.float64)
     spread = S.std(axis=0)
     # A tenth of the mean keeps an attribute that hardly varies from being blown up.
@@ -33,7 +54,6 @@ def fit_kernel(S: np.ndarray) -> dict[str, np.ndarray]:
     units = [_squared_distances(v, v).sum() / pairs for v in _views(fitted, S)]
     # Descriptions that are all the same have no distance to measure by: every two classes are then as near as can be.
     fitted["units"] = np.array([unit if unit > 1e-12 else 1.0 for unit in units])
-    fitted["bias"] = np.array([BIAS])
     return fitted
 
 
@@ -46,14 +66,22 @@ def kernel(fitted: dict[str, np.ndarray], A: np.ndarray, B: np.ndarray) -> np.nd
         for _ in WIDTHS:
             total += near / len(WIDTHS)
             near = near * near
-        total += _arc_cosine(a, b, fitted["bias"][0])
+        total += arc_cosine(a, b)
     return total / (2 * len(SCALINGS))
 
 
-def kernels_of_halves(descriptions: np.ndarray, seen: int, pairs: int) -> Iterator[np.ndarray]:
-    """K among all classes by one half of the attributes and by the other, for each of `pairs` random cuts in two.
+def arc_cosine(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """(sin θ + (π − θ) cos θ)/π with θ the angle between two descriptions, BIAS included: 1 if it is zero."""
+    lengths = np.sqrt(np.outer(*((V**2).sum(axis=1) + BIAS**2 for V in (A, B))))
+    cosine = np.clip((A @ B.T + BIAS**2) / lengths, -1, 1)
+    angle = np.arccos(cosine)
+    return (np.sin(angle) + (np.pi - angle) * cosine) / np.pi
 
-    Units come from the seen classes, whose descriptions are the first ones. One attribute cannot be cut.
+
+def kernels_of_halves(descriptions: np.ndarray, seen: int, pairs: int) -> Iterator[np.ndarray]:
+    """K of all classes by one half of the attributes and by the other, for each of `pairs` random splits.
+
+    Units come from the seen classes, whose descriptions are the first ones. A single attribute is not split.
     """
     rng, a = np.random.default_rng(0), descriptions.shape[1]
     for _ in range(pairs if a > 1 else 0):
@@ -64,48 +92,37 @@ def kernels_of_halves(descriptions: np.ndarray, seen: int, pairs: int) -> Iterat
 
 
 def export_kernel(graph: Any, fitted: dict[str, np.ndarray], A: str) -> str:
-    """K of descriptions that come and those that were fitted, in an ONNX graph."""
-    known = fitted["descriptions"].astype(np.float64)
-    total = []
-    for power, view, unit in zip(SCALINGS, _views(fitted, known), fitted["units"], strict=True):
-        mine = A
+    """K of the descriptions `A` with the fitted ones, in an ONNX graph."""
+    terms, constant = [], graph.constant(BIAS**2)
+    views = _views(fitted, fitted["descriptions"])
+    for power, view, unit in zip(SCALINGS, views, fitted["units"], strict=True):
+        scaled = A
         if power is not None:
             spread = graph.constant(fitted["spread"] ** power)
-            mine = graph("Div", graph("Sub", A, graph.constant(fitted["centre"])), spread)
-        near = graph.closeness(graph.unit(mine), graph.constant(view))  # (n, k)
+            scaled = graph("Div", graph("Sub", A, graph.constant(fitted["centre"])), spread)
+        scaled = graph.unit(scaled)
+        near = graph.closeness(scaled, graph.constant(view))  # (n, k)
         gaussians = [graph("Exp", graph("Mul", near, graph.constant(width / unit))) for width in WIDTHS]
-        total += [graph("Mean", *gaussians), _export_arc_cosine(graph, graph.unit(mine), view, fitted["bias"][0])]
-    return graph("Mean", *total)
-
-
-def _arc_cosine(A: np.ndarray, B: np.ndarray, bias: float) -> np.ndarray:
-    """(sin θ + (π − θ) cos θ)/π with θ the angle between two descriptions, the constant included: 1 if it is none."""
-    lengths = np.sqrt(np.outer(*((V**2).sum(axis=1) + bias**2 for V in (A, B))))
-    cosine = np.clip((A @ B.T + bias**2) / lengths, -1, 1)
-    angle = np.arccos(cosine)
-    return (np.sin(angle) + (np.pi - angle) * cosine) / np.pi
-
-
-def _export_arc_cosine(graph: Any, A: str, B: np.ndarray, bias: float) -> str:
-    """The same in an ONNX graph."""
-    square = graph.constant(bias**2)
-    lengths = graph("Sqrt", graph("Add", graph.row_sums(graph("Mul", A, A)), square))  # (n, 1)
-    product = graph("Add", graph("MatMul", A, graph.constant(B.T)), square)
-    cosine = graph("Div", product, graph("Mul", lengths, graph.constant(np.sqrt((B**2).sum(axis=1) + bias**2))))
-    cosine = graph("Clip", cosine, graph.constant(-1.0), graph.constant(1.0))
-    angle = graph("Acos", cosine)
-    rest = graph("Mul", graph("Sub", graph.constant(np.pi), angle), cosine)
-    return graph("Div", graph("Add", graph("Sin", angle), rest), graph.constant(np.pi))
+        # As `arc_cosine`.
+        lengths = graph("Sqrt", graph("Add", graph.row_sums(graph("Mul", scaled, scaled)), constant))  # (n, 1)
+        lengths = graph("Mul", lengths, graph.constant(np.sqrt((view**2).sum(axis=1) + BIAS**2)))
+        cosine = graph("Div", graph("Add", graph("MatMul", scaled, graph.constant(view.T)), constant), lengths)
+        cosine = graph("Clip", cosine, graph.constant(-1.0), graph.constant(1.0))
+        angle = graph("Acos", cosine)
+        rest = graph("Mul", graph("Sub", graph.constant(np.pi), angle), cosine)
+        terms += [
+            graph("Mean", *gaussians),
+            graph("Div", graph("Add", graph("Sin", angle), rest), graph.constant(np.pi)),
+        ]
+    return graph("Mean", *terms)
 
 
 def _views(fitted: dict[str, np.ndarray], A: np.ndarray) -> list[np.ndarray]:
+    """Descriptions in each of the scalings, of unit length."""
     A = A.astype(np.float64)
     centred = A - fitted["centre"]
-    return [_unit(A if power is None else centred / fitted["spread"] ** power) for power in SCALINGS]
-
-
-def _unit(rows: np.ndarray) -> np.ndarray:
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    scaled = [A if power is None else centred / fitted["spread"] ** power for power in SCALINGS]
+    return [rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12) for rows in scaled]
 
 
 def _squared_distances(A: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -113,47 +130,75 @@ def _squared_distances(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     return np.maximum(squares, 0)
 
 
-# Class means under a Gaussian-process prior over descriptions: what rows and what other classes say of a mean.
+def mean_weights(prior: np.ndarray, noise: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """B⁻¹ means (k, e), B = prior + diag noise: the mean of any class is its kernel with these k classes times this."""
+    return cho_solve(cho_factor(prior + np.diag(noise), lower=True), means)
 
 
-def mean_weights(K: np.ndarray, noise_of: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """(K + diag noise_of)⁻¹ means (k, e): the mean of any class is its kernel with these k classes times this."""
-    return cho_solve(cho_factor(K + np.diag(noise_of), lower=True), means)
+def mean_variances(prior: np.ndarray, noise: np.ndarray, cross: np.ndarray, prior_variances: np.ndarray) -> np.ndarray:
+    """Posterior variance (m,) of each coordinate of the means of classes with kernel `cross` (m, k) to the k classes.
+
+    `prior_variances` (m,) are their kernels with themselves.
+    """
+    explained = cross.T * cho_solve(cho_factor(prior + np.diag(noise), lower=True), cross.T)
+    return prior_variances - explained.sum(axis=0)
 
 
-def precision(K: np.ndarray, noise_of: np.ndarray) -> np.ndarray:
-    """B⁻¹ (k, k) of B = K + diag noise_of: all that predicting each class from the others needs."""
-    return np.linalg.inv(K + np.diag(noise_of))
+def precision(prior: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """B⁻¹ (k, k), B = prior + diag noise: all that predicting each class from the others needs."""
+    return np.linalg.inv(prior + np.diag(noise))
 
 
 def leave_one_out_errors(inverse: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """mean_c − (the mean of c predicted from the other classes) (k, e), for every class at once and without refitting.
-
-    By B⁻¹ it is [B⁻¹ means]_c / [B⁻¹]_cc.
-    """
+    """mean_c − (the mean of c predicted from the other classes) (k, e), by B⁻¹ for every class at once."""
     return inverse @ means / np.diag(inverse)[:, None]
 
 
-def mean_variances(K: np.ndarray, noise_of: np.ndarray, across: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """How uncertain (m,) each coordinate of a class's mean is that has kernel `across` (m, k) with the k classes.
-
-    `own` (m,) is its kernel with itself: the variance before anything is known.
-    """
-    return own - (across.T * cho_solve(cho_factor(K + np.diag(noise_of), lower=True), across.T)).sum(axis=0)
+def leave_one_out_variances(inverse: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """Posterior variance (k,) of each of the k classes, predicted from the others, by B⁻¹."""
+    return 1 / np.diag(inverse) - noise
 
 
-def leave_one_out_variances(inverse: np.ndarray, noise_of: np.ndarray) -> np.ndarray:
-    """The same (k,) of the k classes, each of them predicted from the others by B⁻¹: 1/[B⁻¹]_cc − noise_c."""
-    return 1 / np.diag(inverse) - noise_of
+def error_unit(inverse: np.ndarray, means: np.ndarray) -> float:
+    """δ: half the mean over classes of the squared length of a leave-one-class-out error."""
+    errors = leave_one_out_errors(inverse, means)
+    return float((errors**2).sum(axis=1).mean()) / 2
 
 
-def mean_squared_error(errors: np.ndarray) -> float:
-    """The mean over classes of the squared length of an error: how far a predicted mean is from where it should be."""
-    return float((errors**2).sum(axis=1).mean())
+@dataclass(frozen=True)
+class Prototypes:
+    """Posterior over class means in a space, given k labelled classes."""
+
+    space: WhitenedSpace
+    means: np.ndarray  # (k, e): of the labelled classes, after what their samples and each other say
+    weights: np.ndarray  # (k, e): the kernel of any other class with the labelled ones, times this, is its mean
+    unit: float  # δ: what the error of a predicted mean costs in score
+
+    def scores(self, Z: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+        """Scores (n, k + j) of the labelled classes and of those whose predicted means (j, e) are given."""
+        return closeness(Z, np.vstack([self.means, predicted]))
 
 
-def same_rows(A: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """The position (n,) of the first of the `known` descriptions that each row of A is, but for rounding; else −1."""
+def posterior_prototypes(
+    space: WhitenedSpace, means: np.ndarray, counts: np.ndarray, K: np.ndarray, settings: PrototypeSettings
+) -> Prototypes:
+    """The posterior from means (k, e) and sizes (k,) of the labelled classes, with kernel K (k, k)."""
+    prior, noise = K + settings.nugget * np.eye(len(K)), settings.noise / counts
+    weights = mean_weights(prior, noise, means)
+    unit = error_unit(precision(prior, noise), means)
+    return Prototypes(space, prior @ weights, settings.stretch * weights, unit)
+
+
+def closeness(Z: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """−‖z − mean‖²/2 (n, k), in the precision of Z."""
+    means = means.astype(Z.dtype)
+    squares = np.einsum("ij,ij->i", Z, Z)[:, None] + np.einsum("ij,ij->i", means, means)
+    squares /= 2
+    return np.subtract(Z @ means.T, squares, out=squares)
+
+
+def match_rows(A: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """The index (n,) of the first of the `known` descriptions that each row of A equals, up to rounding; else −1."""
     if not len(known):
         return np.full(len(A), -1)
     gaps = np.array([np.abs(known - row).max(axis=1) for row in A])  # (n, j)

@@ -1,8 +1,17 @@
-"""Feature space of the kernel prototypes: signed powers, rotation, whitening by within-class scatter."""
+"""Feature space of the kernel prototypes: signed powers, rotation, whitening by within-class scatter.
+
+With W the pooled covariance within the seen classes and V the leading eigenvectors of the covariance of all samples::
+
+    x ← (sign(x)|x|^p / ‖·‖ − centre) V                    `Rotation`
+    L Lᵀ = (1 − s) W + s (tr W / q) I                      `LabelledMoments.whitening`
+    z = unit(x L⁻ᵀ) U / σ − offset                         `WhitenedSpace`
+
+U spans the class means (after whitening and unit length), σ² is the variance within classes that is left. What is known
+of labelled samples in such a space is, per class, how many there are and the sum of their features (`ClassStatistics`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,18 +21,19 @@ from scipy.linalg import cholesky, eigh, orth, solve_triangular
 from firstsight._io.disk_samples import ChangedRows, blocks_of
 from firstsight.methods._moments import BLOCK, class_sums, gram
 
-# Rows as the kernel prototypes read them: a signed power, unit length, centred, turned to their leading directions.
-
 # Rows whose powers are taken at once: they stay in the processor's cache. Without this it took ten times as long.
 CACHED = 128
+# Share of the mean variance added to each direction: without shrinkage and with more dimensions than samples, there is
+# a Cholesky factor all the same.
+FLOOR = 1e-4
 
 
-def powered(X: np.ndarray, power: float) -> np.ndarray:
-    """sign(x)|x|^power, each row divided by its length; a row of zeros stays one. The precision is kept."""
+def signed_power(X: np.ndarray, power: float) -> np.ndarray:
+    """sign(x)|x|^power, each row divided by its length; a row of zeros stays zero. The precision is kept."""
     out = np.empty_like(X)
     for start in range(0, len(X), CACHED):
         rows, done = X[start : start + CACHED], out[start : start + CACHED]
-        # Divided by the largest entry first: a row near either end of the range of numbers has a length, too.
+        # Dividing by the largest entry first keeps squares of very large and very small numbers in range.
         size = np.abs(rows)
         largest = size.max(axis=1, keepdims=True)
         np.divide(rows, np.where(largest > 0, largest, 1), out=done)
@@ -35,13 +45,15 @@ def powered(X: np.ndarray, power: float) -> np.ndarray:
     return out
 
 
-def _powered_floats(X: np.ndarray, power: float) -> np.ndarray:
-    return powered(X, power).astype(np.float32, copy=False)
+def unit_length(rows: np.ndarray) -> np.ndarray:
+    """Each row divided by its length: the length of a whitened row depends on the image's quality, not on its class."""
+    length = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+    return rows / np.maximum(length, 1e-12)
 
 
 @dataclass(frozen=True)
 class Rotation:
-    """x ← (powered(x) − centre) basis: what PCA makes of the powered rows; the basis is left out if it is square."""
+    """x ← (signed_power(x) − centre) basis: PCA of the powered samples; a square basis is left out."""
 
     power: float
     centre: np.ndarray  # (d,)
@@ -51,7 +63,7 @@ class Rotation:
         """(n, q) in float32, block by block."""
         out = np.empty((len(X), self.dimensions), dtype=np.float32)
         for part, block in blocks_of(X, BLOCK):
-            rows = _powered_floats(block, self.power)
+            rows = signed_power(block, self.power).astype(np.float32, copy=False)
             if self.basis is None:
                 np.subtract(rows, self.centre, out=out[part])
             else:
@@ -61,38 +73,22 @@ class Rotation:
 
     @property
     def dimensions(self) -> int:
+        """q."""
         return len(self.centre) if self.basis is None else self.basis.shape[1]
 
-    def followed_by(self, matrix: np.ndarray) -> np.ndarray:
-        """The (d, e) matrix that takes centred powered rows through the basis and `matrix` (q, e) at once."""
+    def compose(self, matrix: np.ndarray) -> np.ndarray:
+        """Basis times `matrix` (q, e): the (d, e) matrix that does the work of both."""
         return matrix if self.basis is None else self.basis @ matrix
 
 
-def as_learned_from(X: np.ndarray, rotation: Rotation) -> Rotation:
-    """The rotation that `X` alone, some of the rows it was made of, would give: nearly, by a step of the power method.
-
-    Rows that a basis was made of keep more of themselves in it than rows of a class that it has not met. Whoever wants
-    to know how the latter fare must take the basis from other rows; its span is then within that of `X`.
-    """
-    kept = [_powered_floats(X[start : start + BLOCK], rotation.power) for start in range(0, len(X), BLOCK)]
-    centre = (sum(rows.sum(axis=0, dtype=np.float64) for rows in kept) / len(X)).astype(np.float32)
-    if rotation.basis is None:
-        return Rotation(rotation.power, centre, None)
-    for rows in kept:
-        rows -= centre
-    image = sum(rows.T @ (rows @ rotation.basis) for rows in kept)
-    return Rotation(rotation.power, centre, np.linalg.qr(image)[0])
-
-
-def leading_directions(parts: Sequence[np.ndarray | ChangedRows], power: float, components: int) -> Rotation:
-    """The rotation of all rows of `parts` together, from their sums and products; rows are read once, in blocks."""
-    blocks = (block for X in parts for _, block in blocks_of(X, BLOCK))
-    d, n = parts[0].shape[1], sum(len(X) for X in parts)
+def fit_rotation(X: np.ndarray | ChangedRows, power: float, components: int) -> Rotation:
+    """PCA from the sums and products of powered samples, which are read once, in blocks."""
+    n, d = X.shape
     if components < d and n < d:
-        return _directions_of_few(np.vstack(list(blocks)), power, components)
+        return _rotation_of_few(np.vstack([block for _, block in blocks_of(X, BLOCK)]), power, components)
     products, total, near = np.zeros((d, d)), np.zeros(d), np.empty(0)
-    for block in blocks:
-        rows = powered(block, power)
+    for _, block in blocks_of(X, BLOCK):
+        rows = signed_power(block, power)
         if not len(near):  # products of nearly centred rows keep their digits in float32
             near = rows.mean(axis=0).astype(np.float32)
         rows = rows.astype(np.float32, copy=False)
@@ -109,13 +105,13 @@ def leading_directions(parts: Sequence[np.ndarray | ChangedRows], power: float, 
     return Rotation(power, centre, np.ascontiguousarray(basis))
 
 
-def _directions_of_few(X: np.ndarray, power: float, components: int) -> Rotation:
-    """With fewer rows than dimensions, their n × n products say the same as d × d ones, in far less time.
+def _rotation_of_few(X: np.ndarray, power: float, components: int) -> Rotation:
+    """PCA of fewer samples than dimensions, from their n × n products, which take far less time than d × d ones.
 
-    Across the span of the rows any direction is as good as another. Some are drawn all the same: other rows have parts
-    there, and would else seem shorter than they are.
+    Directions across the span of the samples are drawn at random. Without them, other samples, which have parts there,
+    would seem shorter than they are.
     """
-    rows = _powered_floats(X, power)
+    rows = signed_power(X, power).astype(np.float32, copy=False)
     centre = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
     rows -= centre
     leading = eigh(rows @ rows.T, driver="evd")[1][:, : -components - 1 : -1]
@@ -123,48 +119,57 @@ def _directions_of_few(X: np.ndarray, power: float, components: int) -> Rotation
     return Rotation(power, centre, np.linalg.qr(np.hstack([rows.T @ leading, across]))[0])
 
 
-# A space in which classes are round: rows whitened by the scatter within classes, cut to the span of class means.
+def refit_rotation(X: np.ndarray, rotation: Rotation) -> Rotation:
+    """The rotation that `X`, a part of the samples of `rotation`, would give by itself, by one power step.
 
-# Of the mean variance, added to each: with more dimensions than rows and no shrinkage there is a Cholesky factor, too.
-FLOOR = 1e-4
+    Samples that a basis was fitted to keep more of themselves in it than samples of a class that it has not met. To
+    estimate how the latter fare, the basis has to come from other samples; its span is then within that of `X`.
+    """
+    blocks = [
+        signed_power(X[start : start + BLOCK], rotation.power).astype(np.float32, copy=False)
+        for start in range(0, len(X), BLOCK)
+    ]
+    centre = (sum(rows.sum(axis=0, dtype=np.float64) for rows in blocks) / len(X)).astype(np.float32)
+    if rotation.basis is None:
+        return Rotation(rotation.power, centre, None)
+    for rows in blocks:
+        rows -= centre
+    image = sum(rows.T @ (rows @ rotation.basis) for rows in blocks)
+    return Rotation(rotation.power, centre, np.linalg.qr(image)[0])
 
 
 @dataclass(frozen=True)
-class Moments:
-    """All that whitening needs of labelled rows: XᵀX (q, q), class sums (k, q), rows per class (k,)."""
+class LabelledMoments:
+    """All that whitening needs of labelled samples: XᵀX (q, q), class sums (k, q) and class sizes (k,)."""
 
     products: np.ndarray
     sums: np.ndarray
     counts: np.ndarray
 
-    def within(self) -> np.ndarray:
-        """The pooled covariance within classes (q, q)."""
-        between = (self.sums / self.counts[:, None]).T @ self.sums
-        return (self.products - between) / max(self.counts.sum() - len(self.counts), 1.0)
-
     def whitening(self, shrinkage: float) -> np.ndarray:
         """L⁻ᵀ (q, q) in float32, with LLᵀ = (1 − s) W + s (tr W/q) I: x L⁻ᵀ has unit scatter within classes."""
-        W, size = self.within(), len(self.products)
-        # One row per class, or copies of a row, have no scatter within: a trace of that of all rows stands in.
+        between, size = (self.sums / self.counts[:, None]).T @ self.sums, len(self.products)
+        W = (self.products - between) / max(self.counts.sum() - len(self.counts), 1.0)
+        # One sample per class, or copies of a sample, have no scatter within: a trace of that of all samples stands in.
         total = np.trace(self.products) / self.counts.sum()
         level = max(np.trace(W), 1e-4 * total, 1e-12) / size
         L = cholesky((1 - shrinkage) * W + (shrinkage + FLOOR) * level * np.eye(size), lower=True)
         return solve_triangular(L, np.eye(size), lower=True).T.astype(np.float32)
 
 
-def moments_of(rows: np.ndarray | ChangedRows, y: np.ndarray, k: int) -> Moments:
-    """Read once, block by block."""
+def labelled_moments(rows: np.ndarray | ChangedRows, y: np.ndarray, k: int) -> LabelledMoments:
+    """The moments of rotated samples of k classes, read once, block by block."""
     q = rows.shape[1]
     products, sums = np.zeros((q, q)), np.zeros((k, q))
     for part, block in blocks_of(rows, BLOCK):
         products += gram(block)
         sums += class_sums(block, y[part], k)
-    return Moments(products, sums, np.bincount(y, minlength=k).astype(np.float64))
+    return LabelledMoments(products, sums, np.bincount(y, minlength=k).astype(np.float64))
 
 
 @dataclass(frozen=True)
 class HiddenLayer:
-    """relu(x · inward + bias) · outward of rotated rows x."""
+    """relu(x · inward + bias) · outward of rotated samples x."""
 
     inward: np.ndarray  # (q, h)
     bias: np.ndarray  # (h,)
@@ -176,7 +181,7 @@ class HiddenLayer:
 
 
 @dataclass(frozen=True)
-class Space:
+class WhitenedSpace:
     """z = unit(x · whitening) · directions − offset, in units of the spread within classes; plus a hidden layer's z."""
 
     whitening: np.ndarray  # (q, q)
@@ -185,21 +190,21 @@ class Space:
     hidden: HiddenLayer | None = None
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """(n, e) in float32."""
-        return self.places(self.read(rows))
+        """z (n, e) of rotated samples, in float32."""
+        return self.project(self.features(rows))
 
-    def read(self, rows: np.ndarray) -> np.ndarray:
-        """What `places` is linear in (n, q + h): whitened rows of unit length and, behind them, the hidden units."""
-        whitened = of_unit_length(rows @ self.whitening)
+    def features(self, rows: np.ndarray) -> np.ndarray:
+        """What z is linear in (n, q + h): whitened samples of unit length and, behind them, the hidden units."""
+        whitened = unit_length(rows @ self.whitening)
         return whitened if self.hidden is None else np.hstack([whitened, self.hidden.units(rows)])
 
-    def places(self, read: np.ndarray) -> np.ndarray:
-        """(n, e) of rows that `read` has seen, or of sums of them."""
-        return read @ self.projection - self.offset
+    def project(self, features: np.ndarray) -> np.ndarray:
+        """z (n, e) of `features`."""
+        return features @ self.projection - self.offset
 
     @property
     def projection(self) -> np.ndarray:
-        """(q + h, e): directions and, beneath them, what leads from the hidden units."""
+        """(q + h, e): directions and, beneath them, the outward weights of the hidden layer."""
         return self.directions if self.hidden is None else np.vstack([self.directions, self.hidden.outward])
 
     @cached_property
@@ -207,57 +212,76 @@ class Space:
         """(q, ·): orthonormal, of the span of the directions."""
         return orth(self.directions.astype(np.float64))
 
-    def turned(self, T: np.ndarray) -> Space:
-        """The space with every z replaced by zT, before there is a hidden layer."""
-        return Space(self.whitening, self.directions @ T, self.offset @ T)
+    def class_means(self, sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """Means (k, e) of z in float64, from class sums (k, q + h) of features."""
+        return sums / counts[:, None] @ self.projection.astype(np.float64) - self.offset
 
-    def beside(self, layer: HiddenLayer, offset: np.ndarray, share: float, others: float) -> Space:
-        """This z and, behind it, what leads from a hidden layer, less its offset; each times its share."""
-        a, b, (h, more) = np.float32(share), np.float32(others), layer.outward.shape
+    def transformed(self, T: np.ndarray) -> WhitenedSpace:
+        """The space of zT, before there is a hidden layer."""
+        return WhitenedSpace(self.whitening, self.directions @ T, self.offset @ T)
+
+    def joined(self, layer: HiddenLayer, offset: np.ndarray, share: float, layer_share: float) -> WhitenedSpace:
+        """This z and, behind it, the z of a hidden layer with its offset; each times its share."""
+        a, b, (h, more) = np.float32(share), np.float32(layer_share), layer.outward.shape
         q, e = self.directions.shape
         hidden = replace(layer, outward=np.hstack([np.zeros((h, e), dtype=np.float32), b * layer.outward]))
         directions = np.hstack([a * self.directions, np.zeros((q, more), dtype=np.float32)])
         offset = np.concatenate([a * self.offset, b * offset]).astype(np.float32)
-        return Space(self.whitening, directions, offset, hidden)
+        return WhitenedSpace(self.whitening, directions, offset, hidden)
 
-    def widened(self, more: np.ndarray, centre: np.ndarray) -> Space:
-        """The space with more directions (q, w), about a whitened centre (q,); no hidden unit leads there."""
+    def widened(self, more: np.ndarray, centre: np.ndarray) -> WhitenedSpace:
+        """The space with more directions (q, w), about a whitened centre (q,); no hidden unit leads to these."""
         hidden = self.hidden
         if hidden is not None:
-            nothing = np.zeros((len(hidden.bias), more.shape[1]), dtype=np.float32)
-            hidden = replace(hidden, outward=np.hstack([hidden.outward, nothing]))
+            zeros = np.zeros((len(hidden.bias), more.shape[1]), dtype=np.float32)
+            hidden = replace(hidden, outward=np.hstack([hidden.outward, zeros]))
         directions = np.hstack([self.directions, more]).astype(np.float32)
         offset = np.concatenate([self.offset, centre @ more]).astype(np.float32)
-        return Space(self.whitening, directions, offset, hidden)
-
-
-def of_unit_length(rows: np.ndarray) -> np.ndarray:
-    """Each row divided by its length; whitened rows differ in length by how well they were taken, not by class."""
-    length = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
-    return rows / np.maximum(length, 1e-12)
+        return WhitenedSpace(self.whitening, directions, offset, hidden)
 
 
 def whitened_sums(rows: np.ndarray | ChangedRows, y: np.ndarray, k: int, whitening: np.ndarray) -> np.ndarray:
-    """The sum over each class's rows (k, q) after whitening and unit length, block by block."""
+    """Class sums (k, q) of rotated samples after whitening and unit length, block by block."""
     total = np.zeros((k, rows.shape[1]))
     for part, block in blocks_of(rows, BLOCK):
-        total += class_sums(of_unit_length(block @ whitening), y[part], k)
+        total += class_sums(unit_length(block @ whitening), y[part], k)
     return total
 
 
-def span_of_means(whitening: np.ndarray, sums: np.ndarray, counts: np.ndarray, more: np.ndarray | None = None) -> Space:
+def span_of_means(
+    whitening: np.ndarray, sums: np.ndarray, counts: np.ndarray, more: np.ndarray | None = None
+) -> WhitenedSpace:
     """The space whose directions span the means of labelled classes (and `more` means (j, q)), all of them whitened.
 
-    The offset is the mean of the labelled classes' means; the scale makes the variance within classes one. Rows have
-    unit length, so Σ‖row − mean‖² = n − Σ n_c‖mean_c‖²: it needs no second look at them.
+    The offset is the mean of the labelled classes' means; the scale makes the variance within classes one. Samples have
+    unit length, so Σ‖x − mean‖² = n − Σ n_c‖mean_c‖², and they need not be read again.
     """
     means = sums / counts[:, None]  # (k, q)
     both = means if more is None else np.vstack([means, more])
     U, size, _ = np.linalg.svd((both - both.mean(axis=0)).T, full_matrices=False)
-    keep = max(1, int((size[: len(both) - 1] > 1e-6 * size[0]).sum()))  # classes with one mean still need a place
+    keep = max(1, int((size[: len(both) - 1] > 1e-6 * size[0]).sum()))  # classes with equal means still need a z
     squares = (means**2).sum(axis=1)
     within = (counts * (1 - squares)).sum() / max(counts.sum() - len(counts), 1.0) / len(whitening)
     between = (squares.mean() - (means.mean(axis=0) ** 2).sum()) / len(whitening)
     directions = U[:, :keep] / np.sqrt(max(within, 1e-3 * between, 1e-12))
     offset = means.mean(axis=0) @ directions
-    return Space(whitening, directions.astype(np.float32), offset.astype(np.float32))
+    return WhitenedSpace(whitening, directions.astype(np.float32), offset.astype(np.float32))
+
+
+@dataclass(frozen=True)
+class ClassStatistics:
+    """What labelled samples say in a space: the mean and the size of each class."""
+
+    space: WhitenedSpace
+    means: np.ndarray  # (k, e)
+    counts: np.ndarray  # (k,)
+
+
+def class_statistics(
+    rows: np.ndarray | ChangedRows, y: np.ndarray, moments: LabelledMoments, shrinkage: float
+) -> ClassStatistics:
+    """Whiten labelled rotated samples; their moments are passed, because they serve every shrinkage."""
+    whitening = moments.whitening(shrinkage)
+    sums = whitened_sums(rows, y, len(moments.counts), whitening)
+    space = span_of_means(whitening, sums, moments.counts)
+    return ClassStatistics(space, space.class_means(sums, moments.counts), moments.counts)
