@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from firstsight.methods import ESZSL
-from firstsight.methods._scaling import scale
+from firstsight.methods.base import scale
 
 TOP, ATTRIBUTES = 5, 85
 

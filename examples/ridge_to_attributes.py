@@ -1,12 +1,10 @@
 """Ridge regression onto attributes: the method that `plot_own_method.py` and docs/own_method.md are about."""
 
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
-from firstsight.methods import ZeroShotClassifier
+from firstsight.methods import Range, ZeroShotClassifier
 
 
 class RidgeToAttributes(ZeroShotClassifier):
@@ -27,7 +25,7 @@ class RidgeToAttributes(ZeroShotClassifier):
     space = "semantic"
     reference = "Palatucci et al., Zero-Shot Learning with Semantic Output Codes, NIPS 2009"
     grid: ClassVar[dict[str, list[Any]]] = {"penalty": [1.0, 10.0, 100.0]}  # what `firstsight tune` tries
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"penalty": [Interval(Real, 0, None, closed="neither")]}
+    parameter_constraints: ClassVar[dict[str, list[Any]]] = {"penalty": [Range(float, above=0)]}
 
     def __init__(self, *, penalty: float = 10.0, feature_scaling=None, attribute_scaling=None):
         self.penalty = penalty

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from firstsight.methods import own_methods
+from firstsight.methods import builtin_methods
 
 numpydoc = pytest.importorskip("numpydoc")
 from numpydoc.docscrape import ClassDoc, FunctionDoc  # noqa: E402
@@ -27,7 +27,7 @@ EVERYWHERE |= {"PR02", "PR03", "PR04", "PR05", "PR07", "PR10", "RT03"}
 IN_FULL = EVERYWHERE | {"GL02", "PR01", "RT01", "SS06"}
 NAMES = sorted(
     {name for names in site_pages.rooms().values() for name in names}
-    | {f"firstsight.{method.__name__}" for method in own_methods().values()}
+    | {f"firstsight.{method.__name__}" for method in builtin_methods().values()}
 )
 ESTIMATORS = {"fit", "predict", "decision_function", "score"}
 
@@ -73,9 +73,9 @@ def _every_field_is_explained(value: type) -> None:
     assert not silent, f"{value.__name__} says nothing of {sorted(silent)}"
 
 
-@pytest.mark.parametrize("word", own_methods())
+@pytest.mark.parametrize("word", builtin_methods())
 def test_the_docstring_of_a_method_has_the_sections_that_its_page_is_made_of(word):
-    doc = FunctionDoc(own_methods()[word])
+    doc = FunctionDoc(builtin_methods()[word])
     for section in ("Summary", "Parameters", "Attributes", "References", "Examples"):
         assert doc[section], f"{word} has no {section}"
     assert re.search(r"https://\S+$", "\n".join(doc["References"])), f"{word} has no link to its paper"

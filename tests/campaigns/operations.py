@@ -82,7 +82,7 @@ def model_of(folder: Path) -> object:
         return None
     saved = load_saved(folder)
     kept = {name: value for name, value in saved.provenance.as_json().items() if name not in CLOCK}
-    return saved.model.classes_.tolist(), saved.about.arrays_sha256, json.dumps(kept, sort_keys=True)
+    return saved.model.classes_.tolist(), saved.file.arrays_sha256, json.dumps(kept, sort_keys=True)
 
 
 def records_of(folder: Path) -> object:

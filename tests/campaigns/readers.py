@@ -99,14 +99,10 @@ def _models(model: ZeroShotClassifier, small: ZeroShotDataset, scratch: Path) ->
 
     save(model, scratch / "model", {"dataset": "small", "seed": 3, "evaluation": {"t1": 0.5}})
     files = _content(scratch / "model")
-    about = json.loads(files["model.json"])
-    old = {key: value for key, value in about.items() if key not in ("digest", "provenance")}
-    first = {**files, "model.json": json.dumps({**old, "format": 1, "facts": {"dataset": "small"}}).encode()}
     names = ("model.json", "arrays.safetensors")
     return {
         "model folder": Reader(files, read, names, digest=True),
         "model folder, signed": Reader(files, read, names, sign=sign),
-        "model folder of the first format": Reader(first, read, names),
     }
 
 

@@ -21,7 +21,7 @@ LONG = int(os.environ.get("FIRSTSIGHT_CAMPAIGN_MUTATIONS", "700"))  # of every r
 SHORT = 20
 CORPUS = Path(__file__).with_name("corpus")  # what ever failed: corpus/<reader>/<number>/<files>
 NAMES = [
-    "model folder", "model folder, signed", "model folder of the first format", "checkpoint", "cache entry", "records",
+    "model folder", "model folder, signed", "checkpoint", "cache entry", "records",
     "tuned choice", "features .npz", "features .csv", "features .parquet", "features .npy", "data set .npz",
     "data set .mat v5", "data set .mat v5 packed", "data set .mat v7.3", "data set .csv", "data set .parquet",
     "class descriptions", "class table", "backbone", "rows on the disk", "answers", "report settings",

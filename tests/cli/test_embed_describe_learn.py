@@ -222,7 +222,7 @@ def test_learn_makes_a_model_that_knows_classes_without_pictures_and_says_what_t
     )
     assert done.code == 0, done
     saved = load_saved(tmp_path / "second")
-    assert saved.about.method == "TransductiveDeepEmbedding"
+    assert saved.file.method == "TransductiveDeepEmbedding"
     assert saved.provenance.pictures.unlabelled == 16
 
 
@@ -233,7 +233,7 @@ def test_learn_with_few_classes_says_that_it_cannot_estimate(cli, backbone, tmp_
     done = cli("learn", pictures, "--classes", table, "--backbone", backbone, "--out", tmp_path / "model")
     assert done.code == 0, done
     assert "No estimate" in done.err.splitlines()[-1]
-    assert load_saved(tmp_path / "model").about.calibration is None
+    assert load_saved(tmp_path / "model").file.calibration is None
 
 
 def test_learn_refuses_before_the_long_part(cli, tmp_path):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.utils._param_validation import Interval
 
 from firstsight.contract import CHECKS, ContractViolation, Trial, check_method
-from firstsight.methods._transductive import TransductiveClassifier
-from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods import Range
+from firstsight.methods.base import TransductiveClassifier, ZeroShotClassifier
 
 pytest.importorskip("torch")
 
@@ -46,8 +44,8 @@ class Honest(ZeroShotClassifier):
     space = "visual"
     reference = "Nobody, A Method for Tests, 2024"
     grid: ClassVar[dict[str, list[Any]]] = {"penalty": [0.1, 1.0, 10.0]}
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "penalty": [Interval(Real, 0, None, closed="neither")],
+    parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "penalty": [Range(float, above=0)],
     }
 
     def __init__(self, *, penalty=0.1, feature_scaling=None, attribute_scaling=None, random_state=None):
@@ -166,7 +164,7 @@ class Leaks(Honest):
 class MemorisesNames(Honest):
     def decision_function(self, X, classes=None):
         scores = super().decision_function(X, classes)
-        return scores + 0.01 * np.array([hash_of(c) for c in self._candidates(classes)[0]])
+        return scores + 0.01 * np.array([hash_of(c) for c in self.candidates(classes)[0]])
 
 
 def hash_of(name) -> int:
@@ -268,7 +266,7 @@ class KnowsOldClassesOnly(Honest):
 class StrangersGetLess(Honest):
     def decision_function(self, X, classes=None):
         scores = super().decision_function(X, classes)
-        return scores - 1.0 * ~np.isin(self._candidates(classes)[0], self.classes_)
+        return scores - 1.0 * ~np.isin(self.candidates(classes)[0], self.classes_)
 
 
 class ConfusedByFewCandidates(Honest):
@@ -287,15 +285,15 @@ class KeepsWeightsToItself(Honest):
 
 
 class AcceptsAnything(Honest):
-    def _check_rows(self, X):
+    def check_features(self, X):
         return np.nan_to_num(np.resize(np.asarray(X, dtype=float), (len(X), self.n_features_in_)))
 
 
 class TakesAnyCandidate(Honest):
-    def _candidates(self, classes):
+    def candidates(self, classes=None):
         if isinstance(classes, list):
             classes = [c for c in classes if c in self.classes_] or None
-        return super()._candidates(classes)
+        return super().candidates(classes)
 
 
 class FillsIn(Honest):
@@ -304,14 +302,15 @@ class FillsIn(Honest):
 
 
 class JudgesNoParameter(Honest):
-    def _validate_params(self):
-        pass
+    parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        name: [object] for name in ("penalty", "feature_scaling", "attribute_scaling", "random_state")
+    }
 
 
 class TakesAttributesByPosition(Honest):
-    def _candidates(self, classes):
+    def candidates(self, classes=None):
         named = isinstance(classes, pd.DataFrame)
-        return super()._candidates(classes.set_axis(range(classes.shape[1]), axis="columns") if named else classes)
+        return super().candidates(classes.set_axis(range(classes.shape[1]), axis="columns") if named else classes)
 
 
 class ForgetsTheNamesOfAttributes(Honest):

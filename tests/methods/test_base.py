@@ -7,7 +7,7 @@ import pytest
 from firstsight.errors import BadInput, NotCalibrated, StaleCheckpoint
 from firstsight.evaluation import fit_on
 from firstsight.evaluation.calibration import calibrate
-from firstsight.methods import ESZSL, SJE, DeepEmbedding, TransductiveDeepEmbedding, all_methods, base
+from firstsight.methods import ESZSL, SJE, DeepEmbedding, TransductiveDeepEmbedding, _scoring, all_methods
 from firstsight.persistence.class_table import add_classes
 from firstsight.persistence.model_folder import load, save
 from firstsight.recognition.answers import answer
@@ -113,7 +113,7 @@ def test_other_attributes_are_refused_with_the_nearest_name(named, task, table, 
 def test_resolved_parameters_leave_nothing_to_a_preset_and_hold_no_seed(word):
     cls = all_methods()[word]
     resolved = cls().resolved_parameters()
-    assert set(resolved) == set(cls._get_param_names()) - {*cls.beside_results, "precision"}  # told if it is another
+    assert set(resolved) == set(cls._get_param_names()) - {*cls.non_result_params, "precision"}  # told if it is another
     if cls.presets:
         chosen = cls.presets[cls().preset]
         assert {name: resolved[name] for name in chosen if name in resolved} == {
@@ -172,7 +172,7 @@ def test_very_many_classes_are_ranked_in_blocks_with_the_answers_of_all_at_once(
         return scores_of(self, X, E, seen)
 
     monkeypatch.setattr(type(calibrated), "_scores", measured)
-    monkeypatch.setattr(base, "CLASS_BYTES", 0)  # the least: 1024 candidates at a time
+    monkeypatch.setattr(_scoring, "CLASS_BYTES", 0)  # the least: 1024 candidates at a time
     names, scores = calibrated.top_k(X, 4, classes=table)
     assert {k for _, k in sizes} == {1024, 2503 - 2048}
     np.testing.assert_array_equal(names, table.index.to_numpy()[order])
@@ -211,7 +211,7 @@ def test_probabilities_are_the_calibrations_confidence_in_any_candidates(small):
     X = small.part("test_unseen")[0]
     for classes in (None, list(small.unseen_classes), small.descriptions.iloc[:5].rename(index="new {}".format)):
         found = model.predict_proba(X, classes=classes)
-        scores, seen = model.decision_function(X, classes=classes), model._candidates(classes)[2] >= 0
+        scores, seen = model.decision_function(X, classes=classes), model.candidates(classes)[2] >= 0
         np.testing.assert_array_equal(found, model.calibration_.confidence(model, X, scores, seen))
         np.testing.assert_allclose(found.sum(axis=1), 1)
         np.testing.assert_array_equal(found.argmax(axis=1), scores.argmax(axis=1))

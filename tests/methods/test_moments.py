@@ -44,7 +44,7 @@ def test_the_spread_of_gathered_rows_is_that_of_all_rows(needs):
     gathered = GatheredMoments(2, needs)
     gathered.add(X[:25], np.arange(25) % 2)
     gathered.add(X[25:], np.arange(15) % 2)
-    mean, deviation = gathered.spread()
+    mean, deviation = gathered.scaling(np.float64).values()
     np.testing.assert_allclose(mean, X.mean(axis=0))
     np.testing.assert_allclose(deviation, X.std(axis=0))
 

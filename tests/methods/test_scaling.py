@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstsight.methods._scaling import scale
+from firstsight.methods.base import scale
 
 
 @pytest.mark.parametrize("size", [1e-44, 1e-30, 1e-3, 1.0, 1e30, 3e38])

@@ -28,7 +28,7 @@ def _run(path, X, A, seen_code=None, output=0):
 
 def _agree(model, path, X, table):
     expected = model.decision_function(X, classes=table)
-    found = _run(path, X, table.to_numpy(), model._candidates(table)[2])
+    found = _run(path, X, table.to_numpy(), model.candidates(table)[2])
     assert found.shape == expected.shape
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * abs(expected).max())
     np.testing.assert_array_equal(found.argmax(axis=1), expected.argmax(axis=1))

@@ -84,9 +84,9 @@ def test_what_was_not_published_has_no_figure():
 
 
 def test_the_names_of_the_papers_methods_are_those_of_the_command_line():
-    from firstsight.methods import own_methods
+    from firstsight.methods import builtin_methods
 
-    assert {method for _, method, _ in published_figures()} <= set(own_methods())
+    assert {method for _, method, _ in published_figures()} <= set(builtin_methods())
 
 
 def test_case_does_not_matter_and_order_is_the_papers():

@@ -11,7 +11,7 @@ from firstsight.cli.demo import demo_methods
 from firstsight.data import load_dataset
 from firstsight.errors import BadInput
 from firstsight.evaluation import evaluate, percent
-from firstsight.methods import make_estimator, own_methods
+from firstsight.methods import builtin_methods, make_estimator
 from firstsight.reporting.table import markdown_table
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -48,7 +48,7 @@ def test_the_readme_is_short_and_says_what_people_search_for_in_its_first_screen
     first = " ".join(lines[:20])
     for words in ("Zero-shot learning in Python", "att_splits.mat` / xlsa17", "scikit-learn API", "CLIP features"):
         assert words in first
-    assert f"{len(own_methods())} methods" in first
+    assert f"{len(builtin_methods())} methods" in first
 
 
 def test_what_the_python_of_the_readme_prints_is_what_it_shows():

@@ -282,14 +282,14 @@ def _for_maps(choices: dict[str, Any], given: dict[str, dict[str, Any]]) -> dict
 
 def read_parameters(words: list[str] | None, methods: list[str]) -> dict[str, dict[str, Any]]:
     """Parameters by method, from `METHOD.NAME=VALUE`; each is judged before anything runs."""
-    from firstsight.methods import find_method, make_estimator, word_of
+    from firstsight.methods import find_method, make_estimator, method_name
 
     by_method: dict[str, list[str]] = {}
     for word in words or []:
         method, dot, assignment = word.partition(".")
         if not dot or "=" in method:
             raise BadInput(f"--set {word!r} must have the form METHOD.NAME=VALUE, for example --set dem.hidden=800.")
-        by_method.setdefault(word_of(find_method(method)), []).append(assignment)
+        by_method.setdefault(method_name(find_method(method)), []).append(assignment)
     parameters = {}
     for method, assignments in by_method.items():
         if method not in methods:

@@ -58,11 +58,11 @@ def evaluate(
 
 def _record(result: Result, dataset: ZeroShotDataset, seed: int) -> dict[str, Any]:
     from firstsight.evaluation import TITLES, percent
-    from firstsight.methods import word_of
+    from firstsight.methods import method_name
 
     fitted = next(iter(result.models.values()))
     return {
-        "method": word_of(type(fitted)),
+        "method": method_name(type(fitted)),
         "dataset": dataset.name,
         **{name: percent(getattr(result, name)) for name in TITLES},
         "seconds": round(result.seconds, 2),

@@ -76,15 +76,15 @@ def learn(
 
 def _tell(made: Recognizer, out: Path) -> None:
     """What was learned, and what to expect of it."""
-    from firstsight.methods import word_of
+    from firstsight.methods import method_name
     from firstsight.recognition.learning import expectation
 
     model, pictures, test = made.model, made.provenance.pictures, made.provenance.evaluation
     seen, unseen = len(model.seen_classes_), len(model.unseen_classes_)
     learned = counted(pictures.labelled if pictures else 0, "picture")
     say(
-        f"{word_of(type(model))} knows {counted(len(model.classes_), 'class')}: {seen} from {learned}, {unseen} from "
-        f"their description alone; saved to {out}."
+        f"{method_name(type(model))} knows {counted(len(model.classes_), 'class')}: {seen} from {learned}, {unseen} "
+        f"from their description alone; saved to {out}."
     )
     say(expectation(getattr(model, "calibration_", None), seen))
     if test:

@@ -15,9 +15,9 @@ def methods(
 
     Where PyTorch is not installed, the methods that need it are marked.
     """
-    from firstsight.methods import all_methods, find_method, word_of
+    from firstsight.methods import all_methods, find_method, method_name
 
-    words = list(all_methods()) if name is None else [word_of(find_method(name))]
+    words = list(all_methods()) if name is None else [method_name(find_method(name))]
     rows = [_about(word) for word in words]
     if json:
         import json as json_format

@@ -155,9 +155,9 @@ def _tunable_default(fixed: dict[str, Any], grid: list[str] | None) -> str:
 def _entry(method: str, fixed: dict[str, Any]) -> Entry:
     """A method with the parameters that every candidate has, judged before the data are read."""
     from firstsight.experiments.entries import Entry
-    from firstsight.methods import make_estimator, word_of
+    from firstsight.methods import make_estimator, method_name
 
-    word = word_of(type(make_estimator(method, fixed)))
+    word = method_name(type(make_estimator(method, fixed)))
     return Entry(word, word, fixed)
 
 

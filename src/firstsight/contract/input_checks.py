@@ -15,6 +15,7 @@ from sklearn.base import clone
 
 from firstsight.contract.trial import Trial, refused, same
 from firstsight.errors import BadInput
+from firstsight.methods import validate_params
 
 # Promises about an estimator that has not been fitted yet.
 
@@ -55,7 +56,7 @@ def check_it_describes_itself(trial: Trial) -> None:
     for name, values in cls.grid.items():
         assert len(values) >= 2, f"the grid of `{name}` has only one value to choose from"
         for value in values:
-            trial.new(**{name: value})._validate_params()
+            validate_params(trial.new(**{name: value}))
     missing = [word for word in SECTIONS if word not in text]
     assert not missing, f"the docstring has no {missing[0]!r}"
     assert re.search(r"[‖Σ∑ᵀ·⟨]|::\n", text), "the docstring states no formula"

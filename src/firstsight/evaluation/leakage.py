@@ -19,11 +19,11 @@ from firstsight.data import ZeroShotDataset
 class Observer(Protocol):
     """What is reported of every fit inside an `observing` block, whichever estimator, pipeline or search it is."""
 
-    def prepared(self, S: np.ndarray, U: np.ndarray) -> None:
+    def on_prepared(self, S: np.ndarray, U: np.ndarray) -> None:
         """The scaled descriptions of seen and of unseen classes; an inductive method gets the first alone."""
 
-    def handed_on(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """The arguments of `_fit` by name. Not told where a method has a `fit` of its own that calls `_fit` itself."""
+    def on_fit(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """The arguments of `_fit` by name. Not called where a method has a custom `fit` that calls `_fit` itself."""
 
 
 _observers: ContextVar[tuple[Observer, ...]] = ContextVar("observers", default=())
@@ -59,7 +59,7 @@ class Watched:
         self.fits: list[dict[str, Any]] = []
         self.unseen_descriptions: set[bytes] = set()  # digests of them, as scaled for `_fit`
         self.described = False  # whether one of these, or more descriptions than classes, reached `_fit`
-        self.seen_handing_on = False  # False: nobody told what reached the method
+        self.observed_fit_inputs = False  # False: unknown what reached the method
 
     def fit(self, X: Any, y: Any, *arguments: Any, **more: Any) -> Any:
         """The estimator's `fit`; for a pipeline, arguments may bear the name of a step ("eszsl__descriptions")."""
@@ -73,12 +73,12 @@ class Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.estimator, name)
 
-    def prepared(self, S: np.ndarray, U: np.ndarray) -> None:
+    def on_prepared(self, S: np.ndarray, U: np.ndarray) -> None:
         # A description that a seen class shares tells nothing about the unseen one.
         self.unseen_descriptions |= set(_digests(U)) - set(_digests(S))
 
-    def handed_on(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.seen_handing_on = True
+    def on_fit(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.observed_fit_inputs = True
         matrices = [array for array in arrays.values() if array.ndim == 2 and array.shape[1] == arrays["S"].shape[1]]
         self.described |= len(arrays["S"]) > len(np.unique(arrays["y"]))
         self.described |= any(row in self.unseen_descriptions for matrix in matrices for row in _digests(matrix))
@@ -119,7 +119,7 @@ class Watched:
         }
 
     def _saw_unseen_descriptions(self) -> bool:
-        if self.seen_handing_on:
+        if self.observed_fit_inputs:
             return bool(self.described)
         # The method got the whole table itself: nothing kept the rest from it.
         return any(fit["descriptions"] is not None for fit in self.fits)

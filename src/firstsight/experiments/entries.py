@@ -129,7 +129,7 @@ def _refuse_foreign_name(name: str | None, word: str) -> None:
 def given_of(estimator: Any, prefix: str = "") -> dict[str, Any]:
     """The parameters that are not defaults, those of inner estimators as `step__name`; none that is supplied."""
     defaults = inspect.signature(type(estimator).__init__).parameters
-    beside = {*_SUPPLIED, *getattr(type(estimator), "beside_results", ())}
+    beside = {*_SUPPLIED, *getattr(type(estimator), "non_result_params", ())}
     inner = dict(estimator.steps) if isinstance(estimator, Pipeline) else {}
     given: dict[str, Any] = {}
     for name, value in estimator.get_params(deep=False).items():
@@ -158,7 +158,7 @@ def parameters_of(estimator: Any) -> dict[str, Any]:
     if isinstance(estimator, ZeroShotClassifier):
         return plain(estimator.resolved_parameters())
     core, prefix = core_of(estimator), parameter_prefix(estimator)
-    beside = {*_SUPPLIED, *getattr(type(core), "beside_results", ())}
+    beside = {*_SUPPLIED, *getattr(type(core), "non_result_params", ())}
     known = {name: value for name, value in estimator.get_params().items() if not hasattr(value, "get_params")}
     if isinstance(core, ZeroShotClassifier):
         known |= {f"{prefix}{name}": value for name, value in core.resolved_parameters().items()}

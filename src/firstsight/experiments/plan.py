@@ -15,7 +15,7 @@ from firstsight.evaluation import SETTINGS
 from firstsight.evaluation.estimators import is_transductive
 from firstsight.experiments.entries import Entry, identity_of
 from firstsight.experiments.records import Cell, OtherRecords, Record, file_stem, key_of
-from firstsight.methods import all_methods, find_method, word_of
+from firstsight.methods import all_methods, find_method, method_name
 
 STUDIED = ("deep-embedding", "transductive-deep-embedding")
 SLOWEST = ("transductive-deep-embedding", "rn", "deep-embedding")  # on every data set so far; only the order follows
@@ -98,7 +98,7 @@ def choose_methods(words: str) -> list[str]:
                 stacklevel=2,
             )
         return [word for word in all_methods() if word not in left_out]
-    chosen = [word_of(find_method(word.strip())) for word in words.split(",") if word.strip()]
+    chosen = [method_name(find_method(word.strip())) for word in words.split(",") if word.strip()]
     if not chosen:
         raise BadInput("No method was named; give --methods all, or names separated by commas.")
     return list(dict.fromkeys(chosen))

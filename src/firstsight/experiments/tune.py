@@ -32,7 +32,7 @@ from firstsight.experiments.plan import in_words
 from firstsight.experiments.records import Record, file_stem
 from firstsight.experiments.session import records_folder
 from firstsight.experiments.workers import engine_of, keep_workers
-from firstsight.methods import ZeroShotClassifier, judge
+from firstsight.methods import ZeroShotClassifier, validate_params
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -315,7 +315,7 @@ def grid_of(entry: Entry, grid: Grid | None) -> dict[str, list[Any]]:
         for value in values:
             made = entry.make({name: value}, 0, "gzsl")
             if isinstance(made, ZeroShotClassifier):
-                judge(made)
+                validate_params(made)
     return tried
 
 

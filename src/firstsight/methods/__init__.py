@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from sklearn.base import clone
 
 from firstsight.errors import BadInput, FirstsightWarning, UnknownName
-from firstsight.methods._transductive import TransductiveClassifier
-from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods._scoring import BestClasses, Candidates, ScoreBlocks
+from firstsight.methods._validation import Choice, ClassSelection, Range, name_array, validate_params
+from firstsight.methods.base import TransductiveClassifier, ZeroShotClassifier
 
 Method = str | type[ZeroShotClassifier] | ZeroShotClassifier
 
@@ -34,52 +35,52 @@ def default_method(parameters: Mapping[str, Any], transductive: bool = False) ->
 
 
 @cache
-def own_methods() -> dict[str, type[ZeroShotClassifier]]:
-    """The command-line word of each method here (its file's name, with hyphens) and its class."""
-    return {module.replace("_", "-"): _method_in(module) for module in _own_files().values()}
+def builtin_methods() -> dict[str, type[ZeroShotClassifier]]:
+    """Classes of this package's methods by their names on the command line: the file's name, with hyphens."""
+    return {module.replace("_", "-"): _method_in(module) for module in _builtin_files().values()}
 
 
 @cache
-def _own_files() -> dict[str, str]:
-    """The files of the methods here, by their names without signs: a method's word and class without signs, too."""
-    names = sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name != "base" and m.name[0] != "_")
-    return {name.replace("_", ""): name for name in names}
+def _builtin_files() -> dict[str, str]:
+    """Modules of the methods by their names without underscores, which a method's name and class match as well."""
+    modules = sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name != "base" and m.name[0] != "_")
+    return {module.replace("_", ""): module for module in modules}
 
 
 def _method_in(module: str) -> type[ZeroShotClassifier]:
     members = vars(importlib.import_module(f"{__name__}.{module}")).values()
-    own = [m for m in members if isinstance(m, type) and m.__module__ == f"{__name__}.{module}"]
-    (method,) = (m for m in own if issubclass(m, ZeroShotClassifier))
+    defined = [m for m in members if isinstance(m, type) and m.__module__ == f"{__name__}.{module}"]
+    (method,) = (m for m in defined if issubclass(m, ZeroShotClassifier))
     return method
 
 
 @cache
 def all_methods() -> dict[str, type[ZeroShotClassifier]]:
-    """List every method by its word: this package's own and, after them, those of other installed packages.
+    """List every method by name: this package's and, after them, those of other installed packages.
 
     Returns
     -------
     dict
-        The class of each method by its command-line word.
+        The class of each method by its name on the command line.
     """
-    methods = dict(own_methods())
+    methods = dict(builtin_methods())
     for point in sorted(entry_points(group=__name__), key=lambda point: point.name):
         try:
-            methods[_free_word(point, methods)] = _loaded(point)
-        except Exception as error:  # whatever another package does wrong, the methods here go on working
+            methods[_free_name(point, methods)] = _load(point)
+        except Exception as error:  # whatever another package does wrong, the methods here continue to work
             reason = " ".join(str(error).split())
             warnings.warn(f"The method {point.name!r} ({point.value}) is left out: {reason}", FirstsightWarning, 2)
     return methods
 
 
-def _free_word(point: EntryPoint, taken: dict[str, type[ZeroShotClassifier]]) -> str:
-    word = point.name.lower().replace("_", "-")
-    if word.replace("-", "") in {other.replace("-", "") for other in taken}:
-        raise ValueError(f"there is a method {word} already; give its entry point another name.")
-    return word
+def _free_name(point: EntryPoint, taken: dict[str, type[ZeroShotClassifier]]) -> str:
+    name = point.name.lower().replace("_", "-")
+    if name.replace("-", "") in {other.replace("-", "") for other in taken}:
+        raise ValueError(f"there is a method {name} already; give its entry point another name.")
+    return name
 
 
-def _loaded(point: EntryPoint) -> type[ZeroShotClassifier]:
+def _load(point: EntryPoint) -> type[ZeroShotClassifier]:
     method = point.load()
     if not (isinstance(method, type) and issubclass(method, ZeroShotClassifier)):
         raise TypeError(f"it must be a subclass of {ZeroShotClassifier.__name__}, and is {method!r}.")
@@ -87,7 +88,7 @@ def _loaded(point: EntryPoint) -> type[ZeroShotClassifier]:
 
 
 def find_method(name: str) -> type[ZeroShotClassifier]:
-    """Find a method by its command-line word or class name, in any case.
+    """Find a method by its name on the command line or its class name, in any case.
 
     Parameters
     ----------
@@ -100,62 +101,53 @@ def find_method(name: str) -> type[ZeroShotClassifier]:
         The method's class; an unknown name raises `UnknownName`, which offers the nearest one.
     """
     plain_name = name.lower().replace("-", "").replace("_", "")
-    if plain_name in _own_files():  # without importing the others
-        return _method_in(_own_files()[plain_name])
+    if plain_name in _builtin_files():  # without importing the others
+        return _method_in(_builtin_files()[plain_name])
     methods = all_methods()
-    plain = {word.replace("-", ""): word for word in methods}
-    word = plain.get(plain_name)
-    if word is None:
+    found = {known.replace("-", ""): method for known, method in methods.items()}.get(plain_name)
+    if found is None:
         raise UnknownName("method", name, methods)
-    return methods[word]
+    return found
 
 
 def make_estimator(
     method: Method, parameters: Mapping[str, Any] | None = None, /, **supplied: Any
 ) -> ZeroShotClassifier:
-    """An unfitted estimator from a method's word or class, its parameters judged at once; or a copy of an estimator.
+    """Make an unfitted estimator from a method's name or class, or copy an estimator; parameters are validated.
 
-    `supplied` goes to methods that know such a parameter, where it is not None and `parameters` say nothing of it: a
+    `supplied` goes to methods that know such a parameter, where it is not None and `parameters` do not set it: a
     seed, a checkpoint or a progress bar is not something that every method has.
     """
     if isinstance(method, ZeroShotClassifier):
         if parameters:
             raise BadInput("`parameters` belong to a method's name; set those of an estimator on it.")
-        copy: ZeroShotClassifier = clone(method)
-        known = copy._get_param_names()
-        copy.set_params(**{k: v for k, v in supplied.items() if k in known and v is not None})
-        return judge(copy)
-    if not isinstance(method, str | type):
+        estimator: ZeroShotClassifier = clone(method)
+        known = estimator._get_param_names()
+        estimator.set_params(**{k: v for k, v in supplied.items() if k in known and v is not None})
+    elif isinstance(method, str | type):
+        cls, name = (find_method(method), method) if isinstance(method, str) else (method, method.__name__)
+        known, chosen = cls._get_param_names(), dict(parameters or {})
+        for parameter in chosen:
+            if parameter == "preset" and parameter not in known:
+                raise BadInput(f"Presets belong to the paper's own methods; {name} has no presets: leave it out.")
+            if parameter not in known:
+                raise UnknownName(f"parameter of {name}", parameter, known)
+        estimator = cls(**{k: v for k, v in supplied.items() if k in known and v is not None} | chosen)
+    else:
         raise BadInput(
             f"`method` must be a method's word, its class or an instance, but is a {type(method).__name__}; a pipeline "
             "or a search is fitted by its own `fit`."
         )
-    cls, name = (find_method(method), method) if isinstance(method, str) else (method, method.__name__)
-    known, chosen = cls._get_param_names(), dict(parameters or {})
-    for parameter in chosen:
-        if parameter == "preset" and parameter not in known:
-            raise BadInput(f"Presets belong to the paper's own methods; {name} has no presets: leave it out.")
-        if parameter not in known:
-            raise UnknownName(f"parameter of {name}", parameter, known)
-    return judge(cls(**{k: v for k, v in supplied.items() if k in known and v is not None} | chosen))
-
-
-def judge(estimator: ZeroShotClassifier) -> ZeroShotClassifier:
-    """The estimator, if its parameters are what they may be; `fit` would find out, but late."""
-    try:
-        estimator._validate_params()
-    except ValueError as error:  # scikit-learn's own sentence: which parameter, what is allowed, what came
-        raise BadInput(str(error)) from error
-    estimator._require_packages()
+    validate_params(estimator)
     return estimator
 
 
-def word_of(method: type[ZeroShotClassifier]) -> str:
-    """The command-line word of a method's class."""
-    here, _, module = method.__module__.rpartition(".")
-    if here == __name__:
+def method_name(method: type[ZeroShotClassifier]) -> str:
+    """The name of a method's class on the command line."""
+    package, _, module = method.__module__.rpartition(".")
+    if package == __name__:
         return module.replace("_", "-")
-    return next(word for word, cls in all_methods().items() if cls is method)
+    return next(name for name, cls in all_methods().items() if cls is method)
 
 
 if TYPE_CHECKING:
@@ -186,29 +178,36 @@ if TYPE_CHECKING:
     )
     # methods: end
 else:
-    # `from firstsight.methods import ESZSL` without a second list of names; other packages import from here, too, so
-    # that looking among theirs would go round in circles.
+    # `from firstsight.methods import ESZSL` without a second list of names. Other packages import from here, too:
+    # searching theirs would be circular.
     def __getattr__(name):
-        module = _own_files().get(name.lower())
+        module = _builtin_files().get(name.lower())
         if module is not None and (method := _method_in(module)).__name__ == name:
             return method
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__():
-        return [*globals(), *(method.__name__ for method in own_methods().values())]
+        return [*globals(), *(method.__name__ for method in builtin_methods().values())]
 
 
 __all__ = [
     "DEFAULT_METHOD",
     "DEFAULT_TRANSDUCTIVE_METHOD",
+    "BestClasses",
+    "Candidates",
+    "Choice",
+    "ClassSelection",
     "Method",
+    "Range",
+    "ScoreBlocks",
     "TransductiveClassifier",
     "ZeroShotClassifier",
     "all_methods",
+    "builtin_methods",
     "default_method",
     "find_method",
-    "judge",
     "make_estimator",
-    "own_methods",
-    "word_of",
+    "method_name",
+    "name_array",
+    "validate_params",
 ]

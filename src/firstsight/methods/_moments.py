@@ -1,11 +1,35 @@
-"""Sums over rows that closed forms need instead of the rows, and units that make parameters mean the same."""
+"""Sums over samples that closed forms need instead of the samples, and the base of the methods fitted from them."""
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from firstsight._io.disk_samples import DiskRows
+from firstsight.errors import BadInput
+from firstsight.methods._validation import (
+    Descriptions,
+    attribute_names,
+    check_finite,
+    name_array,
+    read_descriptions,
+    validate_params,
+)
+from firstsight.methods.base import (
+    ZeroShotClassifier,
+    fit_in_range,
+    fit_scaling,
+    forget_former_fit,
+    restored_on_error,
+    scale,
+)
 
 # Rows turned into float64 at once: large enough for the matrix product, small beside the features.
 BLOCK = 8192
@@ -100,11 +124,11 @@ class GatheredMoments:
 
     def _add_by_class(self, X: np.ndarray, y: np.ndarray) -> None:
         order = np.argsort(y, kind="stable")
-        for places in np.split(order, np.flatnonzero(np.diff(y[order])) + 1):
-            for start in range(0, len(places), 256):
-                rows = X[places[start : start + 256]] - self.near
-                self.sums[y[places[0]]] += rows.sum(axis=0)
-                self.squares[y[places[0]]] += np.einsum("ij,ij->j", rows, rows)
+        for members in np.split(order, np.flatnonzero(np.diff(y[order])) + 1):
+            for start in range(0, len(members), 256):
+                rows = X[members[start : start + 256]] - self.near
+                self.sums[y[members[0]]] += rows.sum(axis=0)
+                self.squares[y[members[0]]] += np.einsum("ij,ij->j", rows, rows)
 
     def _add_together(self, X: np.ndarray, y: np.ndarray) -> None:
         rows = X - self.near
@@ -116,17 +140,19 @@ class GatheredMoments:
             rows *= rows
             self.squares += of_class @ rows
 
-    def spread(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation of each feature over all rows."""
+    def scaling(self, dtype: Any) -> dict[str, np.ndarray]:
+        """What `scale` needs for a "standard" scaling: mean and standard deviation of each feature over all rows."""
         n = self.counts.sum()
         offset = self.sums.sum(axis=0) / n
         squares = np.diag(self.gram) if self.gram is not None else self.squares.sum(axis=0)
-        return self.near + offset, np.sqrt(np.maximum(squares / n - offset**2, 0))
+        mean, spread = self.near + offset, np.sqrt(np.maximum(squares / n - offset**2, 0))
+        spread[spread <= 1e-12 * np.abs(mean)] = 1.0  # a constant column, up to the rounding of its mean
+        return {"offset": mean.astype(dtype), "spread": spread.astype(dtype)}
 
-    def moments(self, offset: np.ndarray | float, spread: np.ndarray | float) -> Moments:
+    def moments(self, offset: np.ndarray | float = 0.0, spread: np.ndarray | float = 1.0) -> Moments:
         """Of (x − offset)/spread, for the classes that have rows."""
-        there = self.counts > 0
-        counts, sums = self.counts[there], self.sums[there]
+        seen = self.counts > 0
+        counts, sums = self.counts[seen], self.sums[seen]
         shift = self.near - offset  # from x − near to x − offset
         gram = self.gram
         if gram is not None:
@@ -134,5 +160,111 @@ class GatheredMoments:
             gram = (gram + total + total.T + counts.sum() * np.outer(shift, shift)) / np.outer(spread, spread)
         scatter = None
         if "scatter" in self.needs:
-            scatter = np.maximum(self.squares[there] - sums**2 / counts[:, None], 0) / np.square(spread)
+            scatter = np.maximum(self.squares[seen] - sums**2 / counts[:, None], 0) / np.square(spread)
         return Moments(counts, (sums + counts[:, None] * shift) / spread, gram, scatter, self.dtype)
+
+
+def fit_scaling_from_disk(kind: str | None, X: DiskRows) -> dict[str, np.ndarray]:
+    """As `fit_scaling`, in one pass over the disk."""
+    if kind != "standard":
+        return {}
+    gathered = GatheredMoments(1, frozenset())
+    for _, rows in X.blocks():
+        gathered.add(rows, np.zeros(len(rows), dtype=np.int64))
+    return gathered.scaling(X.dtype)
+
+
+class MomentClassifier(ZeroShotClassifier):
+    """Base of the closed forms: a subclass writes `_solve(moments, S)` and says which moments it needs.
+
+    Rows in memory are scaled and summed as they are; of rows on the disk (`DiskRows`), and of those that `partial_fit`
+    is given, each is read once, and a "standard" scaling is applied to the sums.
+    """
+
+    reads_blocks = True
+    needs: ClassVar[frozenset[str]] = frozenset()  # "gram", "scatter"
+    _gathered: GatheredMoments  # of all calls of `partial_fit`; not saved
+
+    def _solve(self, moments: Moments, S: np.ndarray) -> None:
+        raise NotImplementedError
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        descriptions: Descriptions | None = None,
+        *,
+        classes: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from more rows; after any number of calls the model is that of `fit` on all rows, up to rounding.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            Features of the rows to add.
+        y : array (n,)
+            Their classes.
+        descriptions : DataFrame indexed by class, or array whose row numbers are the labels
+            Of every class that will ever have rows; of the first call, later ones may leave them out.
+        classes : array, optional
+            In the place of descriptions, for an ordinary classifier: the names; else those in the first `y`.
+
+        Returns
+        -------
+        self
+            A `fit` before is forgotten, and a saved model does not keep the sums.
+        """
+        with restored_on_error(self):
+            validate_params(self)
+            first = "_gathered" not in vars(self)
+            rows: np.ndarray
+            rows, labels = validate_data(self, X, y, dtype=list(self._dtypes), reset=first, ensure_all_finite=False)
+            check_finite(rows, "X")
+            if first:
+                self._begin(descriptions, labels if classes is None else classes, rows.dtype)
+            codes = self._codes_of(column_or_1d(labels))
+            gathered = copy.deepcopy(self._gathered)  # a call that is rejected changes nothing
+            gathered.add(self._of_unit_length(rows), codes)
+            self._gathered = gathered
+            seen = gathered.counts > 0
+            self.seen_code_ = np.where(seen, np.cumsum(seen) - 1, -1)
+            self.attribute_scaler_ = fit_scaling(self.attribute_scaling, self.descriptions_[seen])
+            fit_in_range(self, gathered, np.flatnonzero(seen), self._scale_descriptions(self.descriptions_[seen]))
+        return self
+
+    def _fit(self, X, y, S):
+        if isinstance(X, np.ndarray):
+            self._solve(moments_in_memory(X, y, len(S), self.needs), S)
+            return
+        gathered = X
+        if isinstance(X, DiskRows):
+            vars(self).pop("_gathered", None)
+            gathered = GatheredMoments(len(S), self.needs)
+            for part, rows in X.blocks():
+                gathered.add(self._of_unit_length(rows), y[part])
+        self.feature_scaler_ = gathered.scaling(gathered.dtype) if self.feature_scaling == "standard" else {}
+        self._solve(gathered.moments(**self.feature_scaler_), S)
+
+    def _of_unit_length(self, X: np.ndarray) -> np.ndarray:
+        return scale("unit", {}, X) if self.feature_scaling == "unit" else X
+
+    def _begin(self, descriptions: Any, classes: Any, dtype: Any) -> None:
+        forget_former_fit(self)
+        self.described_ = descriptions is not None
+        if descriptions is None:
+            self.classes_ = np.unique(np.asarray(classes))
+            self.descriptions_ = np.eye(len(self.classes_), dtype=dtype)
+        else:
+            self.classes_, self.descriptions_ = read_descriptions(descriptions, dtype, "descriptions")
+            if (names := attribute_names(descriptions)) is not None:
+                self.attribute_names_in_ = name_array(names)
+        self._gathered = GatheredMoments(len(self.classes_), self.needs)
+
+    def _codes_of(self, y: np.ndarray) -> np.ndarray:
+        codes = pd.Index(self.classes_).get_indexer(pd.Index(y))
+        if (codes < 0).any():
+            raise BadInput(
+                f"`y` contains class {y[codes < 0].tolist()[0]!r}, which the first partial_fit did not get. Name "
+                "every class there, also those whose rows come later."
+            )
+        return codes

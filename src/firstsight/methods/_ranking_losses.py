@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from firstsight.devices import Precision, find_device, torch
 from firstsight.methods._gradient_training import as_tensor, make_generator, to_numpy, train
 from firstsight.methods._moments import mean_square
-from firstsight.methods._scaling import Scaling
-from firstsight.methods.base import RandomState, ZeroShotClassifier
+from firstsight.methods._validation import Range
+from firstsight.methods.base import RandomState, Scaling, ZeroShotClassifier
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,7 +28,8 @@ class BilinearRanking(ZeroShotClassifier):
     needs_torch = True
 
     _dtypes = (np.float32,)
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"margin": [Interval(Real, 0, None, closed="neither")]}
+    fitted_arrays: ClassVar[dict[str, str]] = {"weights_": "d a"}
+    parameter_constraints: ClassVar[dict[str, list[Any]]] = {"margin": [Range(float, above=0)]}
 
     def __init__(
         self,

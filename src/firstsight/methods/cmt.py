@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import erf
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from firstsight.devices import Precision, find_device, torch
 from firstsight.methods._gradient_training import (
@@ -23,8 +21,8 @@ from firstsight.methods._gradient_training import (
     train,
     two_layers,
 )
-from firstsight.methods._scaling import Scaling
-from firstsight.methods.base import RandomState, ZeroShotClassifier
+from firstsight.methods._validation import Choice, Range
+from firstsight.methods.base import RandomState, Scaling, ZeroShotClassifier
 
 
 class CMT(ZeroShotClassifier):
@@ -130,14 +128,26 @@ class CMT(ZeroShotClassifier):
     quick: ClassVar[dict[str, Any]] = {"hidden": 64, "learning_rate": 1e-2, "epochs": 30, "penalty": 1e-4}
 
     _dtypes = (np.float32,)
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "novelty": [StrOptions({"gaussian", "loop"}), None],
-        "novel_share": [Interval(Real, 0, 1, closed="both")],
-        "novel_probability": [Interval(Real, 0, 1, closed="both")],
-        "neighbors": [Interval(Integral, 1, None, closed="left")],
-        "significance": [Interval(Real, 0, None, closed="neither")],
-        "hidden": [Interval(Integral, 1, None, closed="left")],
-        "penalty": [Interval(Real, 0, None, closed="left")],
+    fitted_arrays: ClassVar[dict[str, str]] = {
+        "weights_/map.0.weight": "h d",
+        "weights_/map.0.bias": "h",
+        "weights_/map.1.weight": "a h",
+        "weights_/map.1.bias": "a",
+        "weights_/seen.weight?": "k d",
+        "weights_/seen.bias?": "k",
+        "seen_attributes_?": "k a",
+        "radii_?": "k",
+        "mapped_?": "n a",
+        "spreads_?": "n",
+    }
+    parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "novelty": [Choice("gaussian", "loop"), None],
+        "novel_share": [Range(float, at_least=0, at_most=1)],
+        "novel_probability": [Range(float, at_least=0, at_most=1)],
+        "neighbors": [Range(int, at_least=1)],
+        "significance": [Range(float, above=0)],
+        "hidden": [Range(int, at_least=1)],
+        "penalty": [Range(float, at_least=0)],
     }
 
     def __init__(

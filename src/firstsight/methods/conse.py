@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.utils._param_validation import Interval
 
 from firstsight.methods._linear_models import cross_entropy, fit_linear
-from firstsight.methods._scaling import Scaling, scale
-from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods._validation import Range
+from firstsight.methods.base import Scaling, ZeroShotClassifier, scale
 
 
 class ConSE(ZeroShotClassifier):
@@ -74,9 +72,10 @@ class ConSE(ZeroShotClassifier):
     reference = "Norouzi et al., Zero-Shot Learning by Convex Combination of Semantic Embeddings, ICLR 2014"
     grid: ClassVar[dict[str, list[Any]]] = {"top": [2, 5, 10], "penalty": [0.0104, 0.1]}
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "top": [Interval(Integral, 1, None, closed="left")],
-        "penalty": [Interval(Real, 0, None, closed="neither")],
+    fitted_arrays: ClassVar[dict[str, str]] = {"seen_descriptions_": "k a", "weights_": "d k", "intercepts_": "k"}
+    parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "top": [Range(int, at_least=1)],
+        "penalty": [Range(float, above=0)],
     }
 
     def __init__(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from firstsight.errors import BadInput
-from firstsight.methods._scaling import Scaling, scale
-from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods.base import Scaling, ZeroShotClassifier, scale
 
 
 class Cosine(ZeroShotClassifier):

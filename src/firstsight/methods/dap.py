@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from firstsight.methods._linear_models import binarise, export_pattern_scores, fit_linear, logistic, pattern_scores
-from firstsight.methods._scaling import Scaling
-from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods._validation import Range
+from firstsight.methods.base import Scaling, ZeroShotClassifier
 
 
 class DAP(ZeroShotClassifier):
@@ -76,8 +74,14 @@ class DAP(ZeroShotClassifier):
     reference = "Lampert et al., Attribute-Based Classification for Zero-Shot Visual Object Categorization, TPAMI 2014"
     grid: ClassVar[dict[str, list[Any]]] = {"penalty": [0.003, 0.01, 0.03, 0.104, 0.3, 1.0]}
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "penalty": [Interval(Real, 0, None, closed="neither")],
+    fitted_arrays: ClassVar[dict[str, str]] = {
+        "thresholds_": "a",
+        "priors_": "a",
+        "weights_": "d a",
+        "intercepts_": "a",
+    }
+    parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "penalty": [Range(float, above=0)],
     }
 
     def __init__(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.utils._param_validation import Interval
 
 from firstsight.devices import Precision, find_device, torch
 from firstsight.methods._gradient_training import (
@@ -22,8 +20,8 @@ from firstsight.methods._gradient_training import (
     train,
     two_layers,
 )
-from firstsight.methods._scaling import Scaling
-from firstsight.methods.base import RandomState, ZeroShotClassifier
+from firstsight.methods._validation import Range
+from firstsight.methods.base import RandomState, Scaling, ZeroShotClassifier
 
 
 class DEM(ZeroShotClassifier):
@@ -107,9 +105,16 @@ class DEM(ZeroShotClassifier):
     quick: ClassVar[dict[str, Any]] = {"hidden": 64, "learning_rate": 1e-2}
 
     _dtypes = (np.float32,)
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "hidden": [Interval(Integral, 1, None, closed="left")],
-        "penalty": [Interval(Real, 0, None, closed="left")],
+    fitted_arrays: ClassVar[dict[str, str]] = {
+        "floor_": "d",
+        "weights_/embed.0.weight": "h a",
+        "weights_/embed.0.bias": "h",
+        "weights_/embed.1.weight": "d h",
+        "weights_/embed.1.bias": "d",
+    }
+    parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "hidden": [Range(int, at_least=1)],
+        "penalty": [Range(float, at_least=0)],
     }
 
     def __init__(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import solve
-from sklearn.utils._param_validation import Interval
 
-from firstsight.methods._moment_classifier import MomentClassifier
-from firstsight.methods._moments import gram, mean_eigenvalue
-from firstsight.methods._scaling import Scaling
+from firstsight.methods._moments import MomentClassifier, gram, mean_eigenvalue
+from firstsight.methods._validation import Range
+from firstsight.methods.base import Scaling
 
 
 class ESZSL(MomentClassifier):
@@ -79,9 +77,10 @@ class ESZSL(MomentClassifier):
         "attribute_penalty": [0.1, 0.624],
     }
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "feature_penalty": [Interval(Real, 0, None, closed="neither")],
-        "attribute_penalty": [Interval(Real, 0, None, closed="neither")],
+    fitted_arrays: ClassVar[dict[str, str]] = {"weights_": "d a"}
+    parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "feature_penalty": [Range(float, above=0)],
+        "attribute_penalty": [Range(float, above=0)],
     }
 
     def __init__(

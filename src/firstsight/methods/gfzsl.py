@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import solve
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from firstsight.methods._moment_classifier import MomentClassifier
-from firstsight.methods._scaling import Scaling
+from firstsight.methods._moments import MomentClassifier
+from firstsight.methods._validation import Choice, Range
+from firstsight.methods.base import Scaling
 
 
 class GFZSL(MomentClassifier):
@@ -87,10 +86,18 @@ class GFZSL(MomentClassifier):
         "variance_penalty": [30.0, 1e4],
     }
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "mean_penalty": [Interval(Real, 0, None, closed="neither")],
-        "variance_penalty": [Interval(Real, 0, None, closed="neither")],
-        "seen_gaussians": [StrOptions({"regressed", "estimated"})],
+    fitted_arrays: ClassVar[dict[str, str]] = {
+        "seen_descriptions_": "k a",
+        "means_": "k d",
+        "log_variances_": "k d",
+        "centre_": "2 d",
+        "mean_weights_": "k d",
+        "variance_weights_": "k d",
+    }
+    parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "mean_penalty": [Range(float, above=0)],
+        "variance_penalty": [Range(float, above=0)],
+        "seen_gaussians": [Choice("regressed", "estimated")],
     }
 
     def __init__(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.utils._param_validation import Interval
 
 from firstsight.methods._linear_models import binarise, cross_entropy, export_pattern_scores, fit_linear, pattern_scores
-from firstsight.methods._scaling import Scaling
-from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods._validation import Range
+from firstsight.methods.base import Scaling, ZeroShotClassifier
 
 # Probabilities below this count as this: one attribute that no likely seen class has must not outweigh all others.
 FLOOR = 1e-7
@@ -82,8 +80,15 @@ class IAP(ZeroShotClassifier):
     reference = "Lampert et al., Attribute-Based Classification for Zero-Shot Visual Object Categorization, TPAMI 2014"
     grid: ClassVar[dict[str, list[Any]]] = {"penalty": [0.003, 0.01, 0.03, 0.104, 0.3, 1.0]}
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "penalty": [Interval(Real, 0, None, closed="neither")],
+    fitted_arrays: ClassVar[dict[str, str]] = {
+        "thresholds_": "a",
+        "patterns_": "k a",
+        "priors_": "a",
+        "weights_": "d k",
+        "intercepts_": "k",
+    }
+    parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "penalty": [Range(float, above=0)],
     }
 
     def __init__(

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from firstsight.devices import Precision, find_device, torch
 from firstsight.methods._gradient_training import as_tensor, make_generator, to_numpy, train
 from firstsight.methods._moments import mean_square
 from firstsight.methods._ranking_losses import random_wrong_class
-from firstsight.methods._scaling import Scaling
-from firstsight.methods.base import RandomState, ZeroShotClassifier
+from firstsight.methods._validation import Range
+from firstsight.methods.base import RandomState, Scaling, ZeroShotClassifier
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -97,10 +95,11 @@ class LatEm(ZeroShotClassifier):
     grid: ClassVar[dict[str, list[Any]]] = {"n_maps": [1, 2], "learning_rate": [60.0, 204.8, 600.0]}
 
     _dtypes = (np.float32,)
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "margin": [Interval(Real, 0, None, closed="neither")],
-        "n_maps": [Interval(Integral, 1, None, closed="left")],
-        "initial_scale": [Interval(Real, 0, None, closed="neither")],
+    fitted_arrays: ClassVar[dict[str, str]] = {"weights_": "m d a"}
+    parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "margin": [Range(float, above=0)],
+        "n_maps": [Range(int, at_least=1)],
+        "initial_scale": [Range(float, above=0)],
     }
 
     def __init__(

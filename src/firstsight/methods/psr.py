@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.utils._param_validation import Interval
 
 from firstsight.devices import Precision, find_device, torch
 from firstsight.methods._gradient_training import (
@@ -23,8 +21,8 @@ from firstsight.methods._gradient_training import (
     two_layers,
 )
 from firstsight.methods._moments import mean_square
-from firstsight.methods._scaling import Scaling
-from firstsight.methods.base import RandomState, ZeroShotClassifier
+from firstsight.methods._validation import Range
+from firstsight.methods.base import RandomState, Scaling, ZeroShotClassifier
 
 
 class PSR(ZeroShotClassifier):
@@ -118,12 +116,18 @@ class PSR(ZeroShotClassifier):
     quick: ClassVar[dict[str, Any]] = {"hidden": 64, "learning_rate": 1e-2, "relation": 1.0, "reconstruction": 1.0}
 
     _dtypes = (np.float32,)
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "hidden": [Interval(Integral, 1, None, closed="left")],
-        "similarity": [Interval(Real, -1, 1, closed="both")],
-        "relation": [Interval(Real, 0, None, closed="left")],
-        "reconstruction": [Interval(Real, 0, None, closed="left")],
-        "penalty": [Interval(Real, 0, None, closed="left")],
+    fitted_arrays: ClassVar[dict[str, str]] = {
+        "weights_/encode.0.weight": "h a",
+        "weights_/encode.0.bias": "h",
+        "weights_/encode.1.weight": "d h",
+        "weights_/encode.1.bias": "d",
+    }
+    parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "hidden": [Range(int, at_least=1)],
+        "similarity": [Range(float, at_least=-1, at_most=1)],
+        "relation": [Range(float, at_least=0)],
+        "reconstruction": [Range(float, at_least=0)],
+        "penalty": [Range(float, at_least=0)],
     }
 
     def __init__(

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from firstsight.devices import Precision, find_device, torch
 from firstsight.methods._gradient_training import as_tensor, make_generator, to_arrays, train
-from firstsight.methods._scaling import Scaling
-from firstsight.methods._transductive import TransductiveClassifier
-from firstsight.methods.base import RandomState, Setting
+from firstsight.methods._validation import Range
+from firstsight.methods.base import RandomState, Scaling, Setting, TransductiveClassifier
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -94,9 +91,10 @@ class QFSL(TransductiveClassifier):
     grid: ClassVar[dict[str, list[Any]]] = {"pool_weight": [0.2, 1.0], "learning_rate": [3e-4, 1e-3, 3e-3]}
 
     _dtypes = (np.float32,)
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "pool_weight": [Interval(Real, 0, None, closed="left")],
-        "warm_up": [Interval(Integral, 0, None, closed="left")],
+    fitted_arrays: ClassVar[dict[str, str]] = {"weights_/weight": "d a", "weights_/bias": "a"}
+    parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "pool_weight": [Range(float, at_least=0)],
+        "warm_up": [Range(int, at_least=0)],
     }
 
     def __init__(

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from firstsight.devices import Precision, find_device, torch
 from firstsight.methods._gradient_training import (
@@ -21,8 +19,8 @@ from firstsight.methods._gradient_training import (
     train,
     two_layers,
 )
-from firstsight.methods._scaling import Scaling
-from firstsight.methods.base import RandomState, ZeroShotClassifier
+from firstsight.methods._validation import Range
+from firstsight.methods.base import RandomState, Scaling, ZeroShotClassifier
 
 # Hidden values of the pairs that are scored at once: a few megabytes stay in the processor's cache.
 PAIR_VALUES = 2**20
@@ -125,13 +123,24 @@ class RN(ZeroShotClassifier):
     }
 
     _dtypes = (np.float32,)
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "attribute_gain": [Interval(Real, 0, None, closed="neither")],
-        "attribute_hidden": [Interval(Integral, 1, None, closed="left")],
-        "embedding_dim": [Interval(Integral, 1, None, closed="left")],
-        "relation_hidden": [Interval(Integral, 1, None, closed="left")],
-        "balance": [Interval(Real, 0, 1, closed="both")],
-        "penalty": [Interval(Real, 0, None, closed="left")],
+    fitted_arrays: ClassVar[dict[str, str]] = {
+        "weights_/attribute.0.weight": "h a",
+        "weights_/attribute.0.bias": "h",
+        "weights_/attribute.1.weight": "e h",
+        "weights_/attribute.1.bias": "e",
+        "weights_/relation.description": "r e",
+        "weights_/relation.feature": "r d",
+        "weights_/relation.bias": "r",
+        "weights_/output.weight": "1 r",
+        "weights_/output.bias": "1",
+    }
+    parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "attribute_gain": [Range(float, above=0)],
+        "attribute_hidden": [Range(int, at_least=1)],
+        "embedding_dim": [Range(int, at_least=1)],
+        "relation_hidden": [Range(int, at_least=1)],
+        "balance": [Range(float, at_least=0, at_most=1)],
+        "penalty": [Range(float, at_least=0)],
     }
 
     def __init__(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from firstsight.methods._moment_classifier import MomentClassifier
-from firstsight.methods._moments import mean_eigenvalue
-from firstsight.methods._scaling import Scaling, scale
+from firstsight.methods._moments import MomentClassifier, mean_eigenvalue
+from firstsight.methods._validation import Choice, Range
+from firstsight.methods.base import Scaling, scale
 
 
 class SAE(MomentClassifier):
@@ -79,9 +77,10 @@ class SAE(MomentClassifier):
         "encoding_weight": [0.0936, 0.5, 2.0],
     }
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "direction": [StrOptions({"visual", "semantic"})],
-        "encoding_weight": [Interval(Real, 0, None, closed="neither")],
+    fitted_arrays: ClassVar[dict[str, str]] = {"weights_": "a d"}
+    parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "direction": [Choice("visual", "semantic")],
+        "encoding_weight": [Range(float, above=0)],
     }
 
     def __init__(

@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 
 from firstsight.devices import Precision
 from firstsight.methods._ranking_losses import BilinearRanking, hardest_hinge
-from firstsight.methods._scaling import Scaling
-from firstsight.methods.base import RandomState
+from firstsight.methods.base import RandomState, Scaling
 
 
 class SJE(BilinearRanking):

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from firstsight.devices import Precision, find_device, torch
 from firstsight.methods._gradient_training import as_tensor, make_generator, to_numpy, train
 from firstsight.methods._moments import class_sums
-from firstsight.methods._scaling import Scaling
-from firstsight.methods.base import RandomState, ZeroShotClassifier
+from firstsight.methods._validation import Range
+from firstsight.methods.base import RandomState, Scaling, ZeroShotClassifier
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-# Vectors as mixtures of given ones: least squares over the simplex.
 
 
 def mixtures(A: np.ndarray, S: np.ndarray, penalty: float, steps: int = 500) -> np.ndarray:
@@ -45,7 +41,40 @@ def _onto_simplex(points: np.ndarray) -> np.ndarray:
     return np.maximum(points - np.take_along_axis(loss, kept - 1, axis=1), 0)
 
 
-# SSE: rows and classes as mixtures of the seen classes, compared by a max-margin score.
+# Samples compared with a prototype at once: their minima stay in the processor's cache.
+BLOCK = 128
+
+
+def shared_parts(X: Tensor, w: Tensor, V: Tensor) -> Tensor:
+    """⟨w, min(x, v_k)⟩ (n, k), without ever holding the n × k × d minima."""
+    out = X.new_empty(len(X), len(V))
+    for start in range(0, len(X), BLOCK):
+        block = X[start : start + BLOCK]
+        for k, v in enumerate(V):
+            out[start : start + BLOCK, k] = torch.minimum(block, v) @ w
+    return out
+
+
+@cache
+def _shared_parts_function() -> Any:
+    """`shared_parts` with its derivative, class by class as well. Defined late: its base is a class of torch."""
+
+    class SharedParts(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, X: Tensor, w: Tensor, V: Tensor) -> Tensor:
+            ctx.save_for_backward(X, w, V)
+            return shared_parts(X, w, V)
+
+        @staticmethod
+        def backward(ctx: Any, slope: Tensor) -> tuple[None, Tensor, Tensor]:
+            X, w, V = ctx.saved_tensors
+            slope_w, slope_V = torch.zeros_like(w), torch.empty_like(V)
+            for k, v in enumerate(V):
+                slope_w += slope[:, k] @ torch.minimum(X, v)
+                slope_V[k] = w * (slope[:, k] @ (v < X).to(X.dtype))
+            return None, slope_w, slope_V
+
+    return SharedParts.apply
 
 
 class SSE(ZeroShotClassifier):
@@ -125,10 +154,11 @@ class SSE(ZeroShotClassifier):
     quick: ClassVar[dict[str, Any]] = {"mixture_penalty": 3.0, "learning_rate": 0.1, "epochs": 40}
 
     _dtypes = (np.float32,)
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "mixture_penalty": [Interval(Real, 0, None, closed="neither")],
-        "margin": [Interval(Real, 0, None, closed="neither")],
-        "penalty": [Interval(Real, 0, None, closed="left")],
+    fitted_arrays: ClassVar[dict[str, str]] = {"seen_descriptions_": "k a", "weights_": "d", "prototypes_": "k d"}
+    parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "mixture_penalty": [Range(float, above=0)],
+        "margin": [Range(float, above=0)],
+        "penalty": [Range(float, at_least=0)],
     }
 
     def __init__(
@@ -161,8 +191,6 @@ class SSE(ZeroShotClassifier):
         self.random_state = random_state
 
     def _fit(self, X, y, S):
-        from firstsight.methods._shared_minima import SharedParts  # a subclass of a class of torch
-
         self.seen_descriptions_ = S
         device = find_device(self.device)
         rows, labels, psi = (as_tensor(values, device) for values in (X, y, self._embed_classes(S)))
@@ -170,11 +198,13 @@ class SSE(ZeroShotClassifier):
         V = as_tensor(means, device)  # (k, d)
         w = torch.full((X.shape[1],), X.shape[1] ** -0.5, device=device)  # (d,)
 
+        shared = _shared_parts_function()
+
         def loss(batch: Tensor) -> Tensor:
-            scores = SharedParts.apply(rows[batch], w, V) @ psi.T  # (b, k)
-            own = scores.gather(1, labels[batch, None])  # (b, 1)
-            rivals = (scores + self.margin).scatter(1, labels[batch, None], own)
-            return (rivals.amax(1, keepdim=True) - own).mean() + self.penalty / 2 * w.square().sum()
+            scores = shared(rows[batch], w, V) @ psi.T  # (b, k)
+            true = scores.gather(1, labels[batch, None])  # (b, 1)
+            rivals = (scores + self.margin).scatter(1, labels[batch, None], true)
+            return (rivals.amax(1, keepdim=True) - true).mean() + self.penalty / 2 * w.square().sum()
 
         self.history_ = train(
             [w, V],
@@ -194,8 +224,6 @@ class SSE(ZeroShotClassifier):
         return mixtures(A, self.seen_descriptions_, self.mixture_penalty)  # (k, seen)
 
     def _scores(self, X, E, seen):
-        from firstsight.methods._shared_minima import shared_parts
-
         device = find_device(self.device)
         shared = shared_parts(*(as_tensor(values, device) for values in (X, self.weights_, self.prototypes_)))
         return to_numpy(shared) @ E.T  # (n, k)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import pinv
 from scipy.spatial.distance import cdist, pdist
 from scipy.special import softmax
-from sklearn.utils._param_validation import Interval
 
 from firstsight.methods._linear_models import fit_linear, squared_hinge
-from firstsight.methods._scaling import Scaling
-from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods._validation import Range
+from firstsight.methods.base import Scaling, ZeroShotClassifier
 
 
 class SynC(ZeroShotClassifier):
@@ -81,9 +79,10 @@ class SynC(ZeroShotClassifier):
     reference = "Changpinyo et al., Synthesized Classifiers for Zero-Shot Learning, CVPR 2016"
     grid: ClassVar[dict[str, list[Any]]] = {"penalty": [3.57, 20.0], "kernel_width": [0.7, 1.4, 2.0]}
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "penalty": [Interval(Real, 0, None, closed="neither")],
-        "kernel_width": [Interval(Real, 0, None, closed="neither")],
+    fitted_arrays: ClassVar[dict[str, str]] = {"seen_descriptions_": "k a", "phantoms_": "k d+1"}
+    parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "penalty": [Range(float, above=0)],
+        "kernel_width": [Range(float, above=0)],
     }
 
     def __init__(

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 import os
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from firstsight._io.terminal import progress
 from firstsight.devices import Precision, team, torch
 from firstsight.methods._gradient_training import RowsInMemory, as_tensor, to_numpy
-from firstsight.methods._scaling import Scaling
-from firstsight.methods._transductive import TransductiveClassifier
-from firstsight.methods.base import RandomState, Setting
+from firstsight.methods._validation import Range
+from firstsight.methods.base import RandomState, Scaling, Setting, TransductiveClassifier
 from firstsight.methods.deep_embedding import DeepEmbedding
 
 if TYPE_CHECKING:
@@ -97,12 +94,12 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
 
     quick: ClassVar[dict[str, Any]] = {**DeepEmbedding.quick, "rounds": 3, "round_iterations": 2}
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "rounds": [Interval(Integral, 1, None, closed="left"), None],
-        "round_iterations": [Interval(Integral, 1, None, closed="left"), None],
+    parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "rounds": [Range(int, at_least=1), None],
+        "round_iterations": [Range(int, at_least=1), None],
         "selection": [
-            Interval(Integral, 1, None, closed="left"),
-            Interval(Real, 0, 1, closed="neither"),
+            Range(int, at_least=1),
+            Range(float, above=0, below=1),
             None,
         ],
     }

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from firstsight.methods._moments import class_sums
-from firstsight.methods._scaling import Scaling
-from firstsight.methods._transductive import TransductiveClassifier
-from firstsight.methods.base import Setting
+from firstsight.methods._validation import Range
+from firstsight.methods.base import Scaling, Setting, TransductiveClassifier
 from firstsight.methods.kernel_prototypes import KernelPrototypes
 from firstsight.methods.kernel_prototypes.pool import (
     CAPS,
@@ -127,13 +124,13 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     reference = "firstsight 2026, after Dempster, Laird and Rubin, Maximum Likelihood from Incomplete Data, 1977"
     quick: ClassVar[dict[str, Any]] = {"search": False}
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "cap": [Interval(Real, 0, None, closed="left"), None],
-        "temperature": [Interval(Real, 0, None, closed="neither")],
-        "rounds": [Interval(Integral, 0, None, closed="left")],
-        "pool_nugget": [Interval(Real, 0, None, closed="neither")],
-        "halvings": [Interval(Integral, 0, None, closed="left")],
-        "self_training": ["boolean"],
+    parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "cap": [Range(float, at_least=0), None],
+        "temperature": [Range(float, above=0)],
+        "rounds": [Range(int, at_least=0)],
+        "pool_nugget": [Range(float, above=0)],
+        "halvings": [Range(int, at_least=0)],
+        "self_training": [bool, np.bool_],
     }
 
     def __init__(

@@ -2,10 +2,10 @@
 
 from firstsight.persistence.class_table import add_classes, remove_classes
 from firstsight.persistence.model_folder import (
-    Saved,
+    SavedModel,
     change,
-    check_changes,
-    check_place,
+    check_no_lost_changes,
+    check_target,
     load,
     load_pipeline,
     load_saved,
@@ -17,11 +17,11 @@ __all__ = [
     "BackboneUsed",
     "PictureCounts",
     "Provenance",
-    "Saved",
+    "SavedModel",
     "add_classes",
     "change",
-    "check_changes",
-    "check_place",
+    "check_no_lost_changes",
+    "check_target",
     "load",
     "load_pipeline",
     "load_saved",

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 NAMES_SHOWN = 30
 
 
-def model_card(model: ZeroShotClassifier, about: ModelFile) -> str:
+def model_card(model: ZeroShotClassifier, file: ModelFile) -> str:
     """What the model is, which classes it knows, how it was made, what to expect of it, and how to use it."""
     parts = [
-        f"# {escape(about.method)} model",
-        _what(model, about.provenance),
+        f"# {escape(file.method)} model",
+        _what(model, file.provenance),
         "## Classes\n\n" + _classes(model),
-        "## How it was made\n\n" + _making(about),
-        "## What to expect\n\n" + _expectations(model, about),
-        "## How to use it\n\n" + _use(about.provenance),
+        "## How it was made\n\n" + _making(file),
+        "## What to expect\n\n" + _expectations(model, file),
+        "## How to use it\n\n" + _use(file.provenance),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -61,20 +61,24 @@ def _list(names: list[str]) -> str:
     return shown + (f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else "")
 
 
-def _making(about: ModelFile) -> str:
-    made = about.provenance
+def _making(file: ModelFile) -> str:
+    provenance = file.provenance
     # Where the backbone lies on one machine is nobody else's business.
-    source = None if made.backbone is None else _pairs(made.backbone.model_dump(exclude={"path"}, exclude_none=True))
+    source = (
+        None
+        if provenance.backbone is None
+        else _pairs(provenance.backbone.model_dump(exclude={"path"}, exclude_none=True))
+    )
     lines = [
-        ("data set", made.dataset),
-        ("hash of classes, labels and parts", made.split),
-        ("hash of the features", made.features),
+        ("data set", provenance.dataset),
+        ("hash of classes, labels and parts", provenance.split),
+        ("hash of the features", provenance.features),
         ("backbone", source),
-        ("pictures", None if made.pictures is None else _pairs(made.pictures.model_dump())),
-        ("seed", made.seed),
-        ("parameters", _pairs(made.parameters or about.parameters)),
-        ("seconds", made.seconds),
-        ("versions", _pairs({"firstsight": about.firstsight, **about.versions})),
+        ("pictures", None if provenance.pictures is None else _pairs(provenance.pictures.model_dump())),
+        ("seed", provenance.seed),
+        ("parameters", _pairs(provenance.parameters or file.parameters)),
+        ("seconds", provenance.seconds),
+        ("versions", _pairs({"firstsight": file.firstsight, **file.versions})),
     ]
     return "\n".join(f"- {name}: {escape(value)}" for name, value in lines if value not in (None, ""))
 
@@ -83,11 +87,11 @@ def _pairs(values: dict[str, Any]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in values.items())
 
 
-def _expectations(model: ZeroShotClassifier, about: ModelFile) -> str:
+def _expectations(model: ZeroShotClassifier, file: ModelFile) -> str:
     lines = []
-    calibration = about.calibration
-    if about.provenance.evaluation:
-        lines.append(f"- evaluation on test rows: {escape(_pairs(about.provenance.evaluation))}")
+    calibration = file.calibration
+    if file.provenance.evaluation:
+        lines.append(f"- evaluation on test rows: {escape(_pairs(file.provenance.evaluation))}")
     if calibration is None or "t1" not in calibration.estimate or not calibration.held_out_classes:
         lines.append(
             "- No estimate was made: how often it is right on unseen classes, and how sure it may be, is unknown."

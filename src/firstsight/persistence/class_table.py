@@ -12,12 +12,12 @@ import pandas as pd
 from firstsight._io.terminal import logger
 from firstsight.data.table_files import same_on_screen, squeezed
 from firstsight.errors import BadInput, UnknownName
-from firstsight.methods import ZeroShotClassifier
+from firstsight.methods import Candidates, ZeroShotClassifier
 
-# A removed class leaves its place and its training codes behind, so that adding it back restores the model exactly:
-# some methods treat a class that they had rows of differently. Rows of [label, place, seen code, unseen code].
+# A removed class leaves its index and its training codes behind, so that adding it back restores the model exactly:
+# some methods treat a class that they had samples of differently. Rows of [label, index, seen code, unseen code].
 _REMOVED = "removed_classes_"
-_TAUGHT = "taught_classes_"  # labels of classes that were added, or described anew, since training
+_TAUGHT = "taught_classes_"  # labels of classes that were added, or described again, since training
 
 
 def add_classes(model: ZeroShotClassifier, table: pd.DataFrame, replace: bool = False) -> ZeroShotClassifier:
@@ -40,22 +40,22 @@ def add_classes(model: ZeroShotClassifier, table: pd.DataFrame, replace: bool = 
         The model with more classes.
     """
     labels, A, _ = _checked(model, table)
-    known = {label: place for place, label in enumerate(model.classes_.tolist())}
-    places = [known.get(label, -1) for label in labels.tolist()]
-    there = [label for label, place in zip(labels.tolist(), places, strict=True) if place >= 0]
-    if there and not replace:
+    known = {label: index for index, label in enumerate(model.classes_.tolist())}
+    indices = [known.get(label, -1) for label in labels.tolist()]
+    present = [label for label in labels.tolist() if label in known]
+    if present and not replace:
         raise BadInput(
-            f"The model has class {there[0]!r}"
-            + (f" and {len(there) - 1} more of these" if len(there) > 1 else "")
+            f"The model has class {present[0]!r}"
+            + (f" and {len(present) - 1} more of these" if len(present) > 1 else "")
             + " already; give --replace (replace=True) to change descriptions, or other names."
         )
-    _tell_look_alikes([label for label, place in zip(labels.tolist(), places, strict=True) if place < 0], list(known))
+    _check_look_alikes([label for label in labels.tolist() if label not in known], list(known))
     changed = copy.copy(model)
     setattr(changed, _TAUGHT, list(dict.fromkeys([*getattr(model, _TAUGHT, []), *labels.tolist()])))
     changed.descriptions_ = model.descriptions_.copy()
-    old = [row for row, place in enumerate(places) if place >= 0]
-    changed.descriptions_[[places[row] for row in old]] = A[old]
-    new = np.array([row for row, place in enumerate(places) if place < 0], dtype=int)
+    old = [row for row, index in enumerate(indices) if index >= 0]
+    changed.descriptions_[[indices[row] for row in old]] = A[old]
+    new = np.array([row for row, index in enumerate(indices) if index < 0], dtype=int)
     return _insert(changed, labels[new], A[new]) if len(new) else changed
 
 
@@ -75,24 +75,24 @@ def remove_classes(model: ZeroShotClassifier, names: Sequence[Any]) -> ZeroShotC
         The model with fewer classes.
     """
     names = [names] if isinstance(names, str) else names
-    known = {label: place for place, label in enumerate(model.classes_.tolist())}
+    known = {label: index for index, label in enumerate(model.classes_.tolist())}
     for name in names:
         if name not in known:
             raise UnknownName("class", str(name), map(str, known))
-    places = sorted({known[name] for name in names})
-    if len(places) == len(known):
+    indices = sorted({known[name] for name in names})
+    if len(indices) == len(known):
         raise BadInput("These are all classes of the model; leave at least one to answer with.")
-    keep = np.delete(np.arange(len(known)), places)
+    keep = np.delete(np.arange(len(known)), indices)
     changed = copy.copy(model)
     unseen_code = getattr(model, "unseen_code_", np.full(len(known), -1))
-    gone = [[model.classes_[p].item(), p, int(model.seen_code_[p]), int(unseen_code[p])] for p in places]
+    gone = [[model.classes_[i].item(), i, int(model.seen_code_[i]), int(unseen_code[i])] for i in indices]
     setattr(changed, _REMOVED, [*getattr(model, _REMOVED, []), *gone])
     if hasattr(model, _TAUGHT):
         setattr(changed, _TAUGHT, [label for label in getattr(model, _TAUGHT) if label not in set(names)])
     for name in ("classes_", "descriptions_", "seen_code_", "unseen_code_"):
         if hasattr(model, name):
             setattr(changed, name, getattr(model, name)[keep])
-    moved = np.full(len(known) + 1, -1)  # the last place answers for −1, "a class that is gone"
+    moved = np.full(len(known) + 1, -1)  # the last entry answers for −1, "a class that is gone"
     moved[keep] = np.arange(len(keep))
     return _renumber_pool(changed, moved)
 
@@ -105,17 +105,17 @@ def as_labels(model: ZeroShotClassifier, names: Iterable[Any]) -> list[Any]:
     try:
         return [int(name) for name in names]
     except ValueError:
-        stranger = next(name for name in names if not str(name).strip().lstrip("-").isdecimal())
+        text = next(name for name in names if not str(name).strip().lstrip("-").isdecimal())
         raise BadInput(
-            f"The classes of this model are numbers, and {str(stranger)!r} is not one; call classes by numbers."
+            f"The classes of this model are numbers, and {str(text)!r} is not one; call classes by numbers."
         ) from None
 
 
-def check_removed(model: ZeroShotClassifier) -> None:
-    """ValueError unless what a model from a file remembers of changed classes is what this module writes."""
+def check_class_changes(model: ZeroShotClassifier) -> None:
+    """Raise ValueError unless what a model from a file remembers of changed classes is what this module writes."""
     removed = getattr(model, _REMOVED, [])
     for row in removed if isinstance(removed, list) else [removed]:
-        kinds = [type(one) for one in row] if isinstance(row, list) else []
+        kinds = [type(value) for value in row] if isinstance(row, list) else []
         if kinds not in ([str, int, int, int], [int, int, int, int]):
             raise ValueError(f"{_REMOVED} holds {str(row)[:40]!r}, which is no label with three numbers")
     taught = getattr(model, _TAUGHT, [])
@@ -124,7 +124,7 @@ def check_removed(model: ZeroShotClassifier) -> None:
 
 
 def lost_changes(values: dict[str, Any], known: pd.DataFrame, new: pd.DataFrame) -> list[str]:
-    """What was taught to a model, or removed from it, since training, and a table of classes does not say.
+    """List what was taught to a model, or removed from it, since training, and a table of classes does not say.
 
     `values` are the model's fitted attributes, `known` its class table.
     """
@@ -143,7 +143,7 @@ def lost_changes(values: dict[str, Any], known: pd.DataFrame, new: pd.DataFrame)
     return lost + [f"{str(row[0])!r} was removed" for row in values.get(_REMOVED, []) if str(row[0]) in new.index]
 
 
-def _checked(model: ZeroShotClassifier, table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _checked(model: ZeroShotClassifier, table: pd.DataFrame) -> Candidates:
     if not isinstance(table, pd.DataFrame):
         raise BadInput(f"Classes must come as a DataFrame indexed by class, but got {type(table).__name__}.")
     if len(table) == 0:
@@ -157,11 +157,11 @@ def _checked(model: ZeroShotClassifier, table: pd.DataFrame) -> tuple[np.ndarray
             f"Class {table.index[row]!r} has no value (NaN) for attribute {table.columns[column]!r}; fill it in: every "
             "class needs every attribute."
         )
-    return model._candidates(table)  # every check that a prediction with these classes would make
+    return model.candidates(table)  # every check that a prediction with these classes would make
 
 
-def _tell_look_alikes(new: list[Any], known: list[Any]) -> None:
-    """A new name that looks the same as another is refused; one that a reader may take for another is told."""
+def _check_look_alikes(new: list[Any], known: list[Any]) -> None:
+    """Reject a new name that looks the same as another; log one that a reader may take for another."""
     look = {squeezed(str(name)): str(name) for name in known}
     for name in map(str, new):
         other = look.setdefault(squeezed(name), name)
@@ -184,14 +184,12 @@ def _insert(model: ZeroShotClassifier, labels: np.ndarray, A: np.ndarray) -> Zer
         "seen_code_": np.full(len(labels), -1),
         "unseen_code_": np.full(len(labels), -1),
     }
-    order = list(range(len(model.classes_)))  # places in the old table; ~row for a row of the new one
-    order += [~row for row in fresh]
-    for (place, seen, unseen), row in sorted(back):
-        order.insert(min(place, len(order)), ~row)
-        columns["seen_code_"][row], columns["unseen_code_"][row] = seen, unseen
-    places = np.array(order)
     size = len(model.classes_)
-    take = np.where(places >= 0, places, size + ~places)
+    order = [*range(size), *(size + row for row in fresh)]  # indices of the old table, then of the new one
+    for (index, seen, unseen), row in sorted(back):
+        order.insert(min(index, len(order)), size + row)
+        columns["seen_code_"][row], columns["unseen_code_"][row] = seen, unseen
+    take = np.array(order)
     for name, new in columns.items():
         if hasattr(model, name):
             setattr(model, name, np.concatenate([getattr(model, name), new])[take])
@@ -199,12 +197,12 @@ def _insert(model: ZeroShotClassifier, labels: np.ndarray, A: np.ndarray) -> Zer
         came = {labels[row].item() for _, row in back}
         setattr(model, _REMOVED, [row for row in getattr(model, _REMOVED) if row[0] not in came])
     moved = np.full(size + 1, -1)
-    moved[places[places >= 0]] = np.flatnonzero(places >= 0)
+    moved[take[take < size]] = np.flatnonzero(take < size)
     return _renumber_pool(model, moved)
 
 
 def _renumber_pool(model: ZeroShotClassifier, moved: np.ndarray) -> ZeroShotClassifier:
-    """What a transductive fit remembers of its pool are places in the table, which have moved."""
+    """Renumber what a transductive fit remembers of its pool: indices of classes, which have moved."""
     if hasattr(model, "pool_predictions_"):
         model.pool_predictions_ = moved[model.pool_predictions_]
     return model

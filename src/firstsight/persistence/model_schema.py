@@ -15,14 +15,10 @@ from firstsight._io.schemas import Schema, markdown, reason
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.evaluation.calibration import Scale
 from firstsight.evaluation.novelty import KnownDistances
-from firstsight.persistence.pipeline_steps import Steps
 
 if TYPE_CHECKING:
     from firstsight.data import ZeroShotDataset
     from firstsight.methods import ZeroShotClassifier
-
-
-# Where a model comes from: data, pictures, parameters, seed. One typed record, made and read here.
 
 
 class BackboneUsed(Schema):
@@ -72,7 +68,7 @@ class Provenance(Schema):
 
     @classmethod
     def read(cls, facts: Mapping[str, Any] | Provenance | None) -> Provenance:
-        """Facts as a record; a fact of the wrong type is one sentence."""
+        """Validate facts; one of the wrong type raises `BadInput`."""
         if isinstance(facts, Provenance):
             return facts
         try:
@@ -82,22 +78,24 @@ class Provenance(Schema):
                 f"Where the model comes from cannot be written down ({reason(error)}); correct it."
             ) from error
 
-    @classmethod
-    def from_old(cls, facts: Mapping[str, Any]) -> Provenance:
-        """Facts of a folder of the first format, which could be anything: what does not fit is kept as a note."""
-        facts = dict(facts)
-        try:
-            return cls.model_validate(facts)
-        except ValidationError as error:
-            strange = {str(one["loc"][0]) for one in error.errors()}
-            fitting = {key: value for key, value in facts.items() if key not in strange}
-            return cls.model_validate({**fitting, "notes": {key: facts[key] for key in strange if key in facts}})
+
+FORMAT = 2  # changes whenever this version could not read what another has written
 
 
-# `model.json`: its one schema, how it is read and written, and its documentation.
+class Step(Schema):
+    """One transformer of a pipeline."""
 
-# 1: `facts` of any kind, attribute names among them, no digest. 2: `provenance`, `digest`.
-FORMAT = 2
+    name: str
+    transformer: str
+    parameters: dict[str, Any]
+    values: dict[str, Any]
+
+
+class PipelineSteps(Schema):
+    """A pipeline without its arrays; `last` is the name of the method's step."""
+
+    before: list[Step] = Field(description="the transformers, in order")
+    last: str = Field(description="the name of the method's step")
 
 
 class CalibrationNumbers(Schema):
@@ -116,7 +114,7 @@ class CalibrationNumbers(Schema):
 class ModelFile(Schema):
     """What `model.json` says."""
 
-    format: int = Field(ge=1, description="the format's number; a later firstsight reads an earlier format")
+    format: int = Field(ge=FORMAT, description="the format's number; firstsight reads its own format only")
     firstsight: str = Field(description="the version that wrote it")
     versions: dict[str, str] = Field(
         default_factory=dict, description="of python, numpy and, where it is installed, torch"
@@ -126,33 +124,35 @@ class ModelFile(Schema):
     values: dict[str, Any] = Field(description="its fitted attributes other than arrays, `classes_` among them")
     provenance: Provenance = Field(default_factory=lambda: Provenance(), description="where the model comes from")
     calibration: CalibrationNumbers | None = Field(default=None, description="what turns scores into confidence")
-    pipeline: Steps | None = Field(default=None, description="what stands before the method, of a saved pipeline")
+    pipeline: PipelineSteps | None = Field(
+        default=None, description="what stands before the method, of a saved pipeline"
+    )
     arrays_sha256: str = Field(description="of arrays.safetensors")
     digest: str | None = Field(default=None, description="SHA-256 of everything else in this file")
 
 
-def write_model_file(content: ModelFile) -> str:
-    """The file's text, with its digest."""
-    about = content.model_copy(update={"digest": None}).as_json()
-    about.pop("digest", None)
-    return json.dumps({**about, "digest": digest_of(about)}, indent=1, ensure_ascii=False)
+def write_model_file(file: ModelFile) -> str:
+    """The text of `model.json`, with its digest."""
+    content = file.as_json()
+    content.pop("digest", None)
+    return json.dumps({**content, "digest": digest_of(content)}, indent=1, ensure_ascii=False)
 
 
 def read_model_file(data: bytes, folder: Path) -> ModelFile:
-    """The checked content of a `model.json`; whatever is wrong with it is one sentence."""
+    """Validate the content of a `model.json`; whatever is wrong with it raises `UnreadableFile`."""
     try:
-        about = from_json(data)  # rejects deep nesting, at the same depth on every version of Python
-        if not isinstance(about, dict):
-            raise ValueError("it must be an object, but is a " + type(about).__name__)
-        form = about.get("format")
-        if isinstance(form, int) and form > FORMAT:
+        content = from_json(data)  # rejects deep nesting, at the same depth on every version of Python
+        if not isinstance(content, dict):
+            raise ValueError("it must be an object, but is a " + type(content).__name__)
+        version = content.get("format")
+        if isinstance(version, int) and version > FORMAT:
             raise BadInput(
-                f"{folder} was written by firstsight {str(about.get('firstsight'))[:20]}, which is newer than this "
+                f"{folder} was written by firstsight {str(content.get('firstsight'))[:20]}, which is newer than this "
                 "one; upgrade to read it."
             )
-        if (form != 1 or "digest" in about) and about.get("digest") != digest_of(about):
+        if content.get("digest") != digest_of(content):
             raise ValueError("its content does not match its digest: it was changed by hand or damaged")
-        return ModelFile.model_validate(_from_first_format(about) if form == 1 else about)
+        return ModelFile.model_validate(content)
     except BadInput:
         raise
     except ValidationError as error:
@@ -162,22 +162,12 @@ def read_model_file(data: bytes, folder: Path) -> ModelFile:
     raise UnreadableFile(f"{folder} cannot be read as a model (model.json: {why}); restore it or fit the model again.")
 
 
-def digest_of(about: dict[str, Any]) -> str:
+def digest_of(content: dict[str, Any]) -> str:
     """SHA-256 of everything but the digest itself, whatever the spaces and the order of the keys."""
-    rest = {key: value for key, value in about.items() if key != "digest"}
+    rest = {key: value for key, value in content.items() if key != "digest"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def model_file_documentation() -> str:
     """The schema as a table in Markdown; docs/serving.md shows it."""
     return markdown(ModelFile)
-
-
-def _from_first_format(about: dict[str, Any]) -> dict[str, Any]:
-    facts = dict(about.get("facts") or {})
-    names = facts.pop("attributes", None)
-    values = dict(about["values"]) if isinstance(about.get("values"), dict) else about.get("values")
-    if names and isinstance(values, dict):
-        values.setdefault("attribute_names_in_", [str(name) for name in names])
-    kept = {key: value for key, value in about.items() if key != "facts"}
-    return {**kept, "values": values, "provenance": Provenance.from_old(facts)}

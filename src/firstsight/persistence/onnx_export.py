@@ -12,7 +12,7 @@ from firstsight._io.files import write_atomically
 from firstsight.errors import BadInput
 from firstsight.methods import ZeroShotClassifier, all_methods
 
-OPSET = 17  # of 2022: what every ONNX Runtime that is still about can run
+OPSET = 17  # of 2022: what every ONNX Runtime in use can run
 _FLOAT, _INT64, _DOUBLE = 1, 7, 11  # ONNX's numbers of types
 SEEN_CODE = "seen_code"
 
@@ -60,7 +60,7 @@ class Graph:
         return self("Add", self("MatMul", rows, self.constant(np.asarray(weight).T)), self.constant(bias))
 
     def two_layers(self, rows: str, weights: dict[str, np.ndarray], name: str, activation: str = "Relu") -> str:
-        """What `methods.parts.two_layers` does."""
+        """As `methods._gradient_training.two_layers`."""
         hidden = self(activation, self.linear(rows, weights[f"{name}.0.weight"], weights[f"{name}.0.bias"]))
         return self.linear(hidden, weights[f"{name}.1.weight"], weights[f"{name}.1.bias"])
 
@@ -71,7 +71,7 @@ class Graph:
         return self("Div", rows, self("Add", norms, none))
 
     def scaled(self, rows: str, kind: str | None, fitted: dict[str, np.ndarray]) -> str:
-        """What `methods.parts.scaling.scale` does."""
+        """As `methods.base.scale`."""
         if kind == "unit":
             return self.unit(rows)
         if kind == "standard":
@@ -94,9 +94,9 @@ class Graph:
 
 
 def exportable() -> list[str]:
-    """The command-line words of the methods that `export_onnx` can write."""
+    """The names of the methods that `export_onnx` can write."""
     unwritten = ZeroShotClassifier._export_scores
-    return [word for word, method in all_methods().items() if method._export_scores is not unwritten]
+    return [name for name, method in all_methods().items() if method._export_scores is not unwritten]
 
 
 def export_onnx(model: ZeroShotClassifier, path: str | Path, *, confidence: bool = False) -> None:
@@ -113,7 +113,7 @@ def export_onnx(model: ZeroShotClassifier, path: str | Path, *, confidence: bool
     if path.suffix != ".onnx":
         raise BadInput(f"The file must end in .onnx, but is called {path.name!r}; rename it.")
     if confidence:
-        model._require_calibration()
+        _ = model.predict_proba  # raises an error if the model is not calibrated
     try:
         import onnx
     except ImportError as error:
@@ -125,9 +125,9 @@ def export_onnx(model: ZeroShotClassifier, path: str | Path, *, confidence: bool
         raise BadInput(
             f"{type(model).__name__} cannot be exported, because {reason}; these can: {', '.join(exportable())}."
         ) from None
-    made = _made(graph, model, outputs)
-    onnx.checker.check_model(made)
-    write_atomically(path, made.SerializeToString())
+    file = _build_file(graph, model, outputs)
+    onnx.checker.check_model(file)
+    write_atomically(path, file.SerializeToString())
 
 
 def _write(graph: Graph, model: ZeroShotClassifier, confidence: bool) -> dict[str, str]:
@@ -156,14 +156,15 @@ def _confidence(graph: Graph, model: ZeroShotClassifier, X: str, scores: str) ->
 
     kinds = [calibration.scale_for(np.array(seen)) for seen in ([False], [True], [False, True])]
     numbers = [[scale.temperature, scale.row_power, scale.guesses] for scale in kinds]
-    size, none, two, one = graph("Size", SEEN_CODE), *(graph.constant(number, np.int64) for number in (0, 2, 1))
-    is_seen = graph("Not", graph("Less", SEEN_CODE, none))
+    size = graph("Size", SEEN_CODE)
+    unseen_only, seen_only, both = (graph.constant(number, np.int64) for number in range(3))
+    is_seen = graph("Not", graph("Less", SEEN_CODE, unseen_only))
     count = graph("ReduceSum", graph("Cast", is_seen, to=_INT64), keepdims=0)
-    kind = graph("Where", graph("Equal", count, size), one, two)
-    kind = graph("Where", graph("Equal", count, none), none, kind)
+    kind = graph("Where", graph("Equal", count, size), seen_only, both)
+    kind = graph("Where", graph("Equal", count, unseen_only), unseen_only, kind)
     chosen = graph("Gather", graph.double(numbers), kind, axis=0)
     temperature, power, guesses = (
-        graph("Gather", chosen, graph.constant(place, np.int64), axis=0) for place in range(3)
+        graph("Gather", chosen, graph.constant(column, np.int64), axis=0) for column in range(3)
     )
     t = graph("Mul", graph("Mul", temperature, spread), graph("Pow", row_spread, power))  # (n, 1)
     sure = graph("Softmax", graph("Div", graph.double(scores), t), axis=1)
@@ -171,8 +172,7 @@ def _confidence(graph: Graph, model: ZeroShotClassifier, X: str, scores: str) ->
     return graph.single(graph("Add", graph("Mul", sure, graph("Sub", graph.double(1.0), guesses)), guess))
 
 
-def _made(graph: Graph, model: ZeroShotClassifier, outputs: dict[str, str]) -> Any:
-    """The whole file."""
+def _build_file(graph: Graph, model: ZeroShotClassifier, outputs: dict[str, str]) -> Any:
     from onnx import helper
 
     inputs: dict[str, tuple[int, list[Any]]] = {
@@ -187,20 +187,20 @@ def _made(graph: Graph, model: ZeroShotClassifier, outputs: dict[str, str]) -> A
     body = helper.make_graph(
         graph.nodes,
         name,
-        [helper.make_tensor_value_info(name, *about) for name, about in inputs.items()],
+        [helper.make_tensor_value_info(name, *kind) for name, kind in inputs.items()],
         [helper.make_tensor_value_info(name, _FLOAT, ["n", "k"]) for name in outputs],
         graph.constants,
     )
-    made = helper.make_model(body, producer_name="firstsight", opset_imports=[helper.make_opsetid("", OPSET)])
-    made.ir_version = 8  # goes with the opset; newer runtimes read it, older ones do too
-    about = {
+    file = helper.make_model(body, producer_name="firstsight", opset_imports=[helper.make_opsetid("", OPSET)])
+    file.ir_version = 8  # goes with the opset; newer runtimes read it, older ones do too
+    metadata = {
         "method": name,
         "classes": model.classes_.tolist(),
         "seen_code": model.seen_code_.tolist(),
         "descriptions": model.descriptions_.tolist(),
         "attributes": model.attribute_names_in_.tolist() if hasattr(model, "attribute_names_in_") else [],
     }
-    for key, value in about.items():
+    for key, value in metadata.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        made.metadata_props.add(key=f"firstsight.{key}", value=text)
-    return made
+        file.metadata_props.add(key=f"firstsight.{key}", value=text)
+    return file

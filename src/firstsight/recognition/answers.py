@@ -22,8 +22,7 @@ from firstsight.encoders.thumbnails import thumbnail
 from firstsight.errors import BadInput
 from firstsight.evaluation.calibration import Confidences, reference_scores, standing
 from firstsight.evaluation.novelty import FAR_SHARE, Familiarity
-from firstsight.methods import ZeroShotClassifier
-from firstsight.methods._best_classes import BestClasses
+from firstsight.methods import BestClasses, ZeroShotClassifier
 from firstsight.persistence.class_table import as_labels
 from firstsight.recognition.explain import as_columns, explain
 from firstsight.recognition.scoring import InTraining, Score, score_answers
@@ -311,9 +310,8 @@ def answer(
         raise BadInput("There are no rows to name; give at least one.")
     if top < 1:
         raise BadInput(f"`top` must be at least 1, but is {top}.")
-    labels, A, codes = model._candidates(classes)
-    seen = codes >= 0
-    X, _, blocks = model._score_blocks(X, classes if isinstance(classes, pd.DataFrame) else labels)
+    X, candidates, blocks = model.score_blocks(X, classes)
+    labels, seen = candidates.labels, candidates.seen_code >= 0
     best = BestClasses(len(X), min(max(top, 2 if why else 1), len(labels)))
     less, sure, known = 0.0, None, None
     if calibration is not None:
@@ -328,9 +326,9 @@ def answer(
         best.add(part, columns, scores)
         if sure is not None:
             sure.add(part, scores)
-    reasons = _reasons(model, X, best, (labels, A, codes), less, progress) if why else None
-    places, scores = best.places[:, :top], best.scores[:, :top].astype(X.dtype)
-    answers = Answers(labels[places], scores, None, None, reasons, names=range(len(X)), candidates=labels, seen=seen)
+    reasons = _reasons(model, X, best, candidates, less, progress) if why else None
+    indices, scores = best.indices[:, :top], best.scores[:, :top].astype(X.dtype)
+    answers = Answers(labels[indices], scores, None, None, reasons, names=range(len(X)), candidates=labels, seen=seen)
     if calibration is None or sure is None or known is None:
         return answers
     answers = replace(answers, confidence=sure.of(scores))
@@ -371,7 +369,7 @@ def _reasons(
         raise BadInput("Reasons compare the answer with the next best class; give at least two candidates.")
     names = [str(name) for name in getattr(model, "attribute_names_in_", ())]
     names = names or [f"attribute {m}" for m in range(A.shape[1])]
-    pairs, scores = best.places[:, :2], best.scores[:, :2]
+    pairs, scores = best.indices[:, :2], best.scores[:, :2]
     explained = explain(model, np.asarray(rows), pairs, scores, A, codes, shift=shift, progress=progress)
     answers, runners_up = labels[pairs].T.tolist()
     return [one.as_json(a, b, names) for one, a, b in zip(explained, answers, runners_up, strict=True)]

@@ -171,7 +171,7 @@ def explain(
     for kind, (answer, runner_up) in enumerate(kinds):  # the path depends on the pair alone, not on the sample
         samples = np.flatnonzero(kind_of.ravel() == kind)
         more = descriptions[answer] > descriptions[runner_up]
-        constants = model._constants(descriptions[[answer, runner_up]], seen[[answer, runner_up]])
+        constants = model.seen_penalties(descriptions[[answer, runner_up]], seen[[answer, runner_up]])
         constants += shift * (seen[[answer, runner_up]] >= 0)
         stacking = float(constants[1] - constants[0])
         for start in range(0, len(samples), _ROWS):
@@ -201,7 +201,7 @@ def _contributions(
             for first in range(0, len(order), width):
                 changed = np.arange(first, min(first + width, len(order)) + 1)  # how many attributes, in this order
                 points = np.where(turn < changed[:, None], after, before)
-                scores = model._described_scores(X, points).astype(np.float64)
+                scores = model.description_scores(X, points).astype(np.float64)
                 contributions[:, order[changed[:-1]]] += np.diff(scores, axis=1) / 2
     return contributions
 

@@ -18,7 +18,7 @@ from firstsight.evaluation import fit_on
 from firstsight.evaluation.calibration import calibrate
 from firstsight.evaluation.estimators import pool_rows
 from firstsight.methods import Method, ZeroShotClassifier, make_estimator
-from firstsight.persistence.model_folder import check_changes, check_place, save
+from firstsight.persistence.model_folder import check_no_lost_changes, check_target, save
 from firstsight.persistence.model_schema import Provenance
 from firstsight.recognition.recognizer import Recognizer
 from firstsight.recognition.scoring import remember_samples
@@ -80,7 +80,7 @@ def fit(
         )
         dataset = data if isinstance(data, ZeroShotDataset) else load_dataset(data, features)
         if out is not None and not overwrite:
-            check_changes(check_place(out), dataset.descriptions)
+            check_no_lost_changes(check_target(out), dataset.descriptions)
         if place is not None and "checkpoint" in estimator.get_params() and Path(place).exists():
             say(f"Going on from {place}, if it is of this very fit.")
         began = time.perf_counter()
@@ -116,7 +116,7 @@ def checkpointed(out: str | Path | None, checkpoint: str | Path | None) -> Itera
     A fit that is refused would be refused again, so its state goes as well; that of another fit stays.
     """
     if out is not None:
-        place = check_place(out)
+        place = check_target(out)
         checkpoint = checkpoint or place.with_name(place.name + ".checkpoint")
     if checkpoint is None:
         yield None

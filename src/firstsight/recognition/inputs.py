@@ -147,7 +147,7 @@ def read_rows(given: Any, model: ZeroShotClassifier, check: Callable[[FeatureFil
     `check(file, its name)` looks at what made them.
     """
     if isinstance(given, pd.DataFrame):
-        return Rows(model._check_rows(given), list(range(len(given))))
+        return Rows(model.check_features(given), list(range(len(given))))
     if isinstance(given, np.ndarray):
         X = given[None] if given.ndim == 1 else given
         if X.ndim != 2:

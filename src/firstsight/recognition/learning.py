@@ -30,7 +30,7 @@ from firstsight.methods import (
     find_method,
     make_estimator,
 )
-from firstsight.persistence.model_folder import check_changes, check_place
+from firstsight.persistence.model_folder import check_no_lost_changes, check_target
 from firstsight.persistence.model_schema import PictureCounts, Provenance
 from firstsight.recognition.fitting import checkpointed, finished, forget_place, keep_feature_names, seed_for
 from firstsight.recognition.inputs import is_feature_file
@@ -117,7 +117,7 @@ def learn(
     with checkpointed(out, checkpoint) as place:
         descriptions = classes if isinstance(classes, pd.DataFrame) else read_descriptions(classes)
         if out is not None and not overwrite:
-            check_changes(check_place(out), descriptions)
+            check_no_lost_changes(check_target(out), descriptions)
         held = held_out_classes(descriptions, unseen, split)
         found = _checked(pictures, descriptions, held)
         labelled = embed(found, **encoding, verbose=verbose) if isinstance(found, PictureFolder) else found

@@ -14,7 +14,7 @@ from firstsight.encoders.decoding import Undecodable
 from firstsight.encoders.letters import LETTERS
 from firstsight.errors import UnknownName
 from firstsight.evaluation.calibration import Calibration
-from firstsight.methods import word_of
+from firstsight.methods import method_name
 from firstsight.persistence.class_table import as_labels
 from firstsight.serving.json_answers import Json, Refusal
 from firstsight.serving.pages import file_answer
@@ -101,7 +101,7 @@ def about_model(service: Held) -> Any:
     sentence = bool(service.sentences)
     facts = ModelFacts(
         firstsight=firstsight.__version__,
-        method=word_of(type(model)),
+        method=method_name(type(model)),
         name="letters" if settings.demo else served.folder.name if served.folder else "a model in memory",
         demo=settings.demo,
         classes=len(model.classes_),

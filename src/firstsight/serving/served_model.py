@@ -15,7 +15,7 @@ import pandas as pd
 from firstsight.errors import BadInput, UnknownName, UnreadableFile
 from firstsight.methods import ZeroShotClassifier
 from firstsight.persistence.class_table import as_labels
-from firstsight.persistence.model_folder import MODEL, Saved, load_saved
+from firstsight.persistence.model_folder import MODEL, SavedModel, load_saved
 from firstsight.recognition import Recognizer
 from firstsight.serving.teaching import checked_name, refuse_unspeakable
 from firstsight.serving.wire_schema import Changed, Described, Done, Undo
@@ -58,7 +58,7 @@ class ServedModel:
                     self._stamp = stamp
         return self.recognizer
 
-    def _take(self, saved: Saved) -> None:
+    def _take(self, saved: SavedModel) -> None:
         """Answer with this model; the loaded backbone stays, unless the new model wants another one."""
         known, wanted = self.recognizer.backbone.known, saved.provenance.backbone
         if known == wanted or (known and wanted and known.fingerprint == wanted.fingerprint):

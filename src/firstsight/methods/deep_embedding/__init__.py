@@ -6,13 +6,11 @@ import json
 import math
 import os
 import warnings
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from firstsight._io.disk_samples import DiskRows
@@ -20,10 +18,10 @@ from firstsight._io.identity import fingerprint
 from firstsight._io.terminal import progress
 from firstsight.devices import Precision, find_device, team, torch
 from firstsight.errors import BadInput, FirstsightWarning, StaleCheckpoint
-from firstsight.methods._class_input import Candidates
 from firstsight.methods._gradient_training import Rows, RowsInMemory, as_tensor, as_tensors, to_arrays, to_numpy
-from firstsight.methods._scaling import Scaling, fit_scaling_from_disk, scale
-from firstsight.methods.base import RandomState, ZeroShotClassifier
+from firstsight.methods._moments import fit_scaling_from_disk
+from firstsight.methods._validation import Choice, ClassSelection, Range
+from firstsight.methods.base import RandomState, Scaling, ZeroShotClassifier
 from firstsight.methods.deep_embedding.alternating import AlternatingTraining, Checkpoint, DiskTensor, factor_to_length
 from firstsight.methods.deep_embedding.two_branch import TwoBranch
 
@@ -187,19 +185,19 @@ class DeepEmbedding(ZeroShotClassifier):
     presets = PRESETS
 
     _dtypes = (np.float32,)
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "preset": [StrOptions(set(PRESETS))],
-        "embedding_dim": [Interval(Integral, 1, None, closed="left"), None],
-        "feature_length": [Interval(Real, 0, None, closed="left"), None],
-        "separation": [Interval(Real, 0, None, closed="left"), None],
-        "penalty": [Interval(Real, 0, None, closed="left"), None],
-        "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
-        "schedule": [StrOptions({"constant", "cosine"}), None],
-        "iterations": [Interval(Integral, 1, None, closed="left"), None],
-        "stop_below": [Interval(Real, 0, None, closed="left"), None],
-        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-        "semantic_steps": [Interval(Integral, 1, None, closed="left"), None],
-        "semantic_rate": [Interval(Real, 0, None, closed="neither"), None],
+    parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "preset": [Choice(*PRESETS)],
+        "embedding_dim": [Range(int, at_least=1), None],
+        "feature_length": [Range(float, at_least=0), None],
+        "separation": [Range(float, at_least=0), None],
+        "penalty": [Range(float, at_least=0), None],
+        "learning_rate": [Range(float, above=0), None],
+        "schedule": [Choice("constant", "cosine"), None],
+        "iterations": [Range(int, at_least=1), None],
+        "stop_below": [Range(float, at_least=0), None],
+        "batch_size": [Range(int, at_least=1), None],
+        "semantic_steps": [Range(int, at_least=1), None],
+        "semantic_rate": [Range(float, above=0), None],
         "checkpoint": [str, os.PathLike, None],
     }
 
@@ -248,21 +246,21 @@ class DeepEmbedding(ZeroShotClassifier):
 
     def embed(self, X: ArrayLike) -> np.ndarray:
         """The embedding φ(x) (n, e): where rows lie in the joint space."""
-        rows = self._scale_features(self._check_rows(X))
+        rows = self._scale_features(self.check_features(X))
         with torch.no_grad():
             net = self._net()
             return to_numpy(net.visual(as_tensor(rows, net.device)))
 
-    def embed_classes(self, classes: Candidates = None) -> np.ndarray:
+    def embed_classes(self, classes: ClassSelection = None) -> np.ndarray:
         """The embedding ψ(a_c) (k, e): where classes lie in the joint space; `classes` as in `predict`."""
         check_is_fitted(self)
-        A = self._candidates(classes)[1]
-        return to_numpy(self._embed_classes(scale(self.attribute_scaling, self.attribute_scaler_, A))[1])
+        A = self.candidates(classes)[1]
+        return to_numpy(self._embed_classes(self._scale_descriptions(A))[1])
 
-    def _fit_in_range(self, *arrays):
+    def _run_fit(self, **arrays):
         state = None if self.checkpoint is None or not Path(self.checkpoint).exists() else Path(self.checkpoint)
         try:
-            super()._fit_in_range(*arrays)
+            super()._run_fit(**arrays)
         except BadInput:
             raise
         except (LookupError, TypeError, ValueError, RuntimeError) as error:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from firstsight._io.disk_samples import ChangedRows, DiskRows
-from firstsight.methods._class_input import Candidates
-from firstsight.methods._scaling import Scaling, fit_scaling_from_disk, scale
-from firstsight.methods.base import ZeroShotClassifier
+from firstsight.methods._moments import fit_scaling_from_disk
+from firstsight.methods._validation import ClassSelection, Range
+from firstsight.methods.base import Scaling, ZeroShotClassifier
 from firstsight.methods.kernel_prototypes.prior import (
     Prototypes,
     PrototypeSettings,
@@ -136,20 +134,20 @@ class KernelPrototypes(ZeroShotClassifier):
     space = "latent"
     reads_blocks = True
     reference = "firstsight 2026, after Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006"
-    beside_results: ClassVar[tuple[str, ...]] = (*ZeroShotClassifier.beside_results, "search")
+    non_result_params: ClassVar[tuple[str, ...]] = (*ZeroShotClassifier.non_result_params, "search")
     quick: ClassVar[dict[str, Any]] = {"refinement": 0}
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "power": [Interval(Real, 0, 1, closed="right"), None],
-        "shrinkage": [Interval(Real, 0, 1, closed="both"), None],
-        "nugget": [Interval(Real, 0, None, closed="neither"), None],
-        "noise": [Interval(Real, 0, None, closed="left"), None],
-        "stretch": [Interval(Real, 0, None, closed="neither"), None],
-        "refinement": [Interval(Integral, 0, None, closed="left")],
-        "hidden": [Interval(Integral, 0, None, closed="left"), None],
-        "seen_handicap": [Interval(Real, None, None, closed="neither"), None],
-        "components": [Interval(Integral, 1, None, closed="left")],
-        "search": ["boolean"],
+    parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "power": [Range(float, above=0, at_most=1), None],
+        "shrinkage": [Range(float, at_least=0, at_most=1), None],
+        "nugget": [Range(float, above=0), None],
+        "noise": [Range(float, at_least=0), None],
+        "stretch": [Range(float, above=0), None],
+        "refinement": [Range(int, at_least=0)],
+        "hidden": [Range(int, at_least=0), None],
+        "seen_handicap": [Range(float), None],
+        "components": [Range(int, at_least=1)],
+        "search": [bool, np.bool_],
     }
 
     def __init__(
@@ -230,13 +228,13 @@ class KernelPrototypes(ZeroShotClassifier):
 
     def embed(self, X: ArrayLike) -> np.ndarray:
         """The embedding z (n, e) of samples, in the space of the class means."""
-        return self._embed(self._scale_features(self._check_rows(X)))
+        return self._embed(self._scale_features(self.check_features(X)))
 
-    def embed_classes(self, classes: Candidates = None) -> np.ndarray:
+    def embed_classes(self, classes: ClassSelection = None) -> np.ndarray:
         """M (k, e), the means of classes, also of predicted ones; `classes` as in `predict`."""
         check_is_fitted(self)
-        _, A, seen = self._candidates(classes)
-        return self._means(self._embed_classes(scale(self.attribute_scaling, self.attribute_scaler_, A))[0], seen)
+        _, A, seen = self.candidates(classes)
+        return self._means(self._embed_classes(self._scale_descriptions(A))[0], seen)
 
     def _embed(self, X: np.ndarray) -> np.ndarray:
         rows = signed_power(X, self.settings_["power"])

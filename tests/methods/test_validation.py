@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstsight.methods._class_input import all_finite
+from firstsight.methods._validation import all_finite
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (0,), (0, 5), (5, 0), (70_000, 3), (2, 100_000), (4, 5, 6)])

@@ -9,10 +9,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 
 import firstsight
+from firstsight.contract import Trial
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.evaluation import fit_on, scores_of
-from firstsight.methods import ESZSL
+from firstsight.methods import ESZSL, all_methods
 from firstsight.persistence.model_folder import load, load_pipeline, load_saved, save
+from firstsight.persistence.model_state import ArraysDoNotMatch, restore_model, split_model
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +67,37 @@ def test_a_folder_cannot_name_other_code(pipeline, tmp_path, change):
     file.write_text(json.dumps({**about, "digest": digest_of(about)}))
     with pytest.raises(UnreadableFile, match="cannot be read as a pipeline"):
         load_pipeline(tmp_path / "model")
+
+
+@pytest.mark.parametrize("method", [method for method in all_methods().values() if method.fitted_arrays])
+def test_arrays_are_held_to_the_shapes_that_a_method_declares(method):
+    trial = Trial(method)
+    arrays, values = split_model(trial.fitted)
+
+    def restored(changed):
+        return restore_model(method, trial.fitted.get_params(), values, changed)
+
+    np.testing.assert_array_equal(restored(arrays).decision_function(trial.task.X_test), trial.scores)
+    for key, shape in method.fitted_arrays.items():
+        name, optional, _ = key.partition("?")
+        if name not in arrays:
+            assert optional
+            continue
+        if not optional:
+            with pytest.raises(ArraysDoNotMatch, match=f"{name} is missing"):
+                restored({other: array for other, array in arrays.items() if other != name})
+        with pytest.raises(ArraysDoNotMatch, match=f"{name} is of"):
+            restored({**arrays, name: arrays[name][None]})
+        for axis, letter in enumerate(shape.split()):
+            if letter in "da":
+                with pytest.raises(ArraysDoNotMatch, match=f"{name} has shape"):
+                    restored({**arrays, name: np.delete(arrays[name], 0, axis=axis)})
+        with pytest.raises(ValueError, match=f"{name} holds NaN"):
+            restored({**arrays, name: np.full_like(arrays[name], np.nan)})
+
+
+def test_a_code_beyond_the_seen_classes_is_found():
+    trial = Trial(all_methods()["gfzsl"])
+    arrays, values = split_model(trial.fitted)
+    with pytest.raises(ArraysDoNotMatch, match="seen_code_ reaches 25; expected less than 24"):
+        restore_model(type(trial.fitted), {}, values, {**arrays, "seen_code_": arrays["seen_code_"] + 2})

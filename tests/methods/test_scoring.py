@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstsight.methods._best_classes import BestClasses, best_columns
+from firstsight.methods._scoring import BestClasses, best_columns
 
 
 @pytest.mark.parametrize("k", [1, 2, 5, 40, 700])
@@ -16,5 +16,5 @@ def test_the_best_columns_are_those_of_a_stable_sort(k, levels):
     for rows in (slice(0, 13), slice(13, 30)):
         for columns in (slice(0, 3), slice(3, 650), slice(650, 700)):
             blocks.add(rows, columns, scores[rows, columns])
-    np.testing.assert_array_equal(blocks.places, expected)
+    np.testing.assert_array_equal(blocks.indices, expected)
     np.testing.assert_array_equal(blocks.scores, np.take_along_axis(scores, expected, axis=1))
