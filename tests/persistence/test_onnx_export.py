@@ -96,7 +96,7 @@ def test_confidence_is_that_of_predict_proba_whichever_candidates(word, small, w
     export_onnx(model, tmp_path / "model.onnx", confidence=True)
     widest = 0.0
     for changed, names in _kinds_of_candidates(model, small):
-        A, codes = changed._candidates(names)[1:]
+        A, codes = changed.candidates(names)[1:]
         found = _run(tmp_path / "model.onnx", X, A, codes, output=1)  # the same file: classes are its input
         expected = changed.predict_proba(X, classes=names)
         np.testing.assert_allclose(found, expected, atol=1e-4)
