@@ -121,7 +121,7 @@ def fail(stage: Stage, at: int, error: int) -> None:
     assert code in (0, 2), f"{code}: {said}"
     assert "Traceback" not in said, said
     if code == 0:
-        stage.check_finished(but="cache/")  # which only saves time: what cannot be written there is made again
+        stage.check_finished(but="cache")  # which only saves time: what cannot be written there is made again
         return
     found = listing(stage.place)
     half_done = [name for name in found if name not in stage.before and not _serves_later(name)]

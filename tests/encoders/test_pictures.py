@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from firstsight._io.files import temporary_beside
 from firstsight.encoders import PictureEncoder
 from firstsight.encoders import images as pictures
-from firstsight.encoders.cache import FeatureCache, writing_to
+from firstsight.encoders.cache import FeatureCache
 from firstsight.errors import BadInput, UnreadableFile
 
 pytest.importorskip("torch")
@@ -225,13 +226,13 @@ def test_a_sound_entry_is_found_beside_a_damaged_one_of_the_same_picture(tmp_pat
         shard.write_bytes(content)
 
 
-def test_what_a_killed_writer_left_is_removed_unless_somebody_is_writing(tmp_path):
-    left = tmp_path / ".0f.npy.abcd1234.npy"
+def test_what_a_killed_writer_left_is_removed_but_not_what_a_living_one_writes(tmp_path):
+    lives = temporary_beside(tmp_path / "0f.npy")
+    left = tmp_path / lives.name.replace(f"-{os.getpid()}-", "-99999999-")
+    lives.touch()
     left.touch()
-    with writing_to(tmp_path):
-        FeatureCache(tmp_path)
-        assert left.exists()
     FeatureCache(tmp_path)
+    assert lives.exists()
     assert not left.exists()
 
 

@@ -1,4 +1,4 @@
-"""Files: written all or nothing, read only if they are regular and unpack to a bounded size; and where caches live."""
+"""Files: written all or nothing, locked, read only if they are regular and unpack to a bounded size."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firstsight.errors import CannotWrite, UnreadableFile
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks
+    fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,21 +98,45 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def remove_stale(path: str | Path, seconds: float = 0.0) -> None:
-    """Remove temporary files and folders of `path` whose process, of this machine, is no longer there.
+    """Remove temporary files and folders of `path` whose process, of this machine, has ended.
 
     Those that were changed within so many `seconds` stay.
     """
-    path = Path(path)
-    mark = _mark(path)
-    with suppress(OSError):  # cleaning up is a courtesy; where it cannot be done, the work goes on
-        for left in path.parent.iterdir():
-            owner = left.name.removeprefix(mark).split("-")[0]
-            if not left.name.startswith(mark) or not owner.isdecimal() or _lives(int(owner)):
+    _remove_stale(Path(path).parent, _mark(Path(path)), seconds)
+
+
+def remove_all_stale(folder: Path) -> None:
+    """Remove the temporary files of all paths in a folder whose process, of this machine, has ended."""
+    _remove_stale(folder, ".", 0.0)
+
+
+def _remove_stale(folder: Path, mark: str, seconds: float) -> None:
+    with suppress(OSError):  # cleaning up is a courtesy; where it cannot be done, the work continues
+        for left in folder.iterdir():
+            owner = _OWNER.match(left.name)
+            if not left.name.startswith(mark) or not owner or owner[1] != _machine() or _lives(int(owner[2])):
                 continue
             with suppress(OSError):
-                # A clock that was put back makes files of the future; without a wish for age, that does not matter.
+                # A clock that was put back makes files of the future; without a limit of age, that does not matter.
                 if not seconds or time.time() - left.lstat().st_mtime >= seconds:
                     shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+
+
+def lock(handle: int, wait: bool = True) -> bool | None:
+    """Lock an open file or folder until it is closed or its process ends, however it ends.
+
+    True: locked. False: another process has the lock, and `wait` is off. None: this system or disk has no such locks,
+    and the caller continues as if alone.
+    """
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
 
 
 def require_file(path: str | Path) -> Path:
@@ -223,11 +252,17 @@ def cache_folder() -> Path:
     return home / "firstsight"
 
 
+_OWNER = re.compile(r"\..*\.([0-9a-f]{6})-(\d+)-\w{8}")  # of a temporary name: machine and process
+
+
 def _mark(path: Path) -> str:
     """How temporary names beside `path` begin; another machine's process numbers mean nothing on this one."""
-    machine = hashlib.sha256(platform.node().encode()).hexdigest()[:6]
     name = path.name.encode(errors="surrogateescape")[:150].decode(errors="ignore")  # names end at 255 bytes
-    return f".{name}.{machine}-"
+    return f".{name}.{_machine()}-"
+
+
+def _machine() -> str:
+    return hashlib.sha256(platform.node().encode()).hexdigest()[:6]
 
 
 def _lives(process: int) -> bool:

@@ -19,13 +19,8 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from firstsight._io.files import open_regular, remove_stale, temporary_beside
+from firstsight._io.files import lock, open_regular, remove_stale, temporary_beside
 from firstsight.errors import CannotWrite
-
-try:
-    import fcntl
-except ImportError:  # Windows: no locks there
-    fcntl = None  # type: ignore[assignment]
 
 ATTEMPTS = 200  # to read a folder that is replaced again and again; each takes less than a millisecond
 
@@ -183,15 +178,12 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def _open_locked(folder: Path) -> int | None:
-    """A handle that holds the folder's lock; None where there are no locks or no such folder any more."""
-    if fcntl is None:
-        return None
+    """A handle that holds the folder's lock; None where folders have no locks or the folder is gone."""
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:
+    except (OSError, AttributeError):  # Windows opens no folders
         return None
-    with contextlib.suppress(OSError):  # a network disk without locks: go on as if alone
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    lock(handle)
     return handle
 
 

@@ -9,22 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import threading
 import time
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from firstsight._io.files import open_regular, write_atomically
+from firstsight._io.files import open_regular, remove_all_stale, write_atomically
 from firstsight.errors import CannotWrite
-
-try:
-    import fcntl
-except ImportError:  # Windows: what killed writers leave stays there
-    fcntl = None  # type: ignore[assignment]
 
 SHARD_ROWS = 256
 SHARD_SECONDS = 3.0
@@ -41,7 +34,7 @@ class FeatureCache:
         self._unwritten: list[np.void] = []
         self._flushed = time.monotonic()
         self._lock = threading.RLock()
-        remove_leftovers(folder)
+        remove_all_stale(folder)
         for path in sorted(folder.glob("[!.]*.npy")):  # a hidden one is half written
             self._read(path)
 
@@ -71,7 +64,7 @@ class FeatureCache:
             shard = np.array(self._unwritten, dtype=self._unwritten[0].dtype)
             self._unwritten = []
             # The cache only saves time; a full disk is no reason to fail.
-            with contextlib.suppress(CannotWrite), writing_to(self.folder):
+            with contextlib.suppress(CannotWrite):
                 write_atomically(self.folder / f"{uuid.uuid4().hex}.npy", lambda path: np.save(path, shard))
 
     def _read(self, path: Path) -> None:
@@ -94,49 +87,6 @@ class FeatureCache:
             key = record["key"].tobytes()
             if key not in self._found or not _is_sound(self._found[key]):  # the same picture twice: one may be damaged
                 self._found[key] = record
-
-
-@contextlib.contextmanager
-def writing_to(folder: Path) -> Iterator[None]:
-    """While inside, nobody takes this process's half-written file for one that a killed process has left."""
-    handle = None
-    with contextlib.suppress(OSError):  # whoever cannot have the folder will hear so from the writing itself
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = _locked(folder, exclusive=False)
-    try:
-        yield
-    finally:
-        if handle is not None:
-            os.close(handle)
-
-
-def remove_leftovers(folder: Path) -> None:
-    """Remove the half-written files of killed processes, unless somebody is writing here right now."""
-    try:
-        handle = _locked(folder, exclusive=True)
-    except OSError:
-        return
-    if handle is None:
-        return
-    try:
-        for left in (path for path in folder.glob(".*") if path.suffix in (".npy", ".onnx")):
-            with contextlib.suppress(OSError):
-                left.unlink()
-    finally:
-        os.close(handle)
-
-
-def _locked(folder: Path, exclusive: bool) -> int | None:
-    """The folder's lock, which a process loses with its life; OSError where it cannot be had, None on Windows."""
-    if fcntl is None:
-        return None
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH)
-    except OSError:
-        os.close(handle)
-        raise
-    return handle
 
 
 def _layout(dim: int) -> np.dtype:

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from firstsight._io.files import cache_folder, write_atomically
+from firstsight._io.files import cache_folder, remove_all_stale, write_atomically
 from firstsight.devices import PRECISIONS, find_device, lowered, torch
 from firstsight.encoders.backbone import Backbone
-from firstsight.encoders.cache import remove_leftovers, writing_to
 from firstsight.encoders.letters import LetterBackbone
 from firstsight.errors import BadInput, CannotWrite, UnknownName
 
@@ -100,9 +99,8 @@ def _onnx(backbone: Backbone, example: np.ndarray, announce: Announce | None) ->
     def export() -> None:
         if announce is not None:
             announce(f"preparing the backbone {backbone.name} for ONNX Runtime; this takes up to a minute, once.")
-        remove_leftovers(path.parent)
-        with writing_to(path.parent):
-            _export(backbone, example, path)
+        remove_all_stale(path.parent)
+        _export(backbone, example, path)
 
     if not path.is_file():
         export()

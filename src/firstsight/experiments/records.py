@@ -12,7 +12,7 @@ from typing import Annotated, Any, BinaryIO, Literal, NamedTuple, Protocol
 
 from pydantic import Field, Strict, ValidationError
 
-from firstsight._io.files import read_regular, remove_stale, write_atomically
+from firstsight._io.files import lock, read_regular, remove_stale, write_atomically
 from firstsight._io.schemas import Dictionary, Figure, List, Schema, reason
 from firstsight.errors import BadInput, CannotWrite, InUse, UnreadableFile
 
@@ -162,11 +162,6 @@ def key_of(cell: _Named) -> Key:
 
 
 # Records: one JSON object per line and cell, in RESULTS/<data set>.jsonl; docs/benchmark.md lists the fields.
-
-try:
-    import fcntl
-except ImportError:  # Windows has no such locks; there, two benchmarks in one folder are the user's care
-    fcntl = None  # type: ignore[assignment]
 
 _PLAIN = re.compile(r"[\w+][\w.+-]*")
 _DIGITS = 16
@@ -333,7 +328,7 @@ class RecordFile:
         assert self._file is not None
         tidy = b"".join(line.text + b"\n" for line in self._lines())
         if self.path.read_bytes() != tidy:
-            if fcntl is None:
+            if os.name == "nt":
                 self._file.close()  # Windows replaces no open file
             write_atomically(self.path, tidy)
             self._file.close()
@@ -346,32 +341,25 @@ class RecordFile:
                 file = self.path.open("ab", buffering=0)
             except OSError as error:
                 raise CannotWrite(f"Could not write to {self.path} ({error.strerror}); choose another place.") from None
-            if fcntl is None:
-                return file
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            if lock(file.fileno(), wait=False) is False:
                 file.close()
                 raise InUse(
                     f"Another process is writing to {self.path}; wait until it has ended, or choose another folder."
-                ) from None
+                )
             if os.fstat(file.fileno()).st_ino == self.path.stat().st_ino:
                 return file
             file.close()  # it was replaced between opening and locking
 
 
 def is_held(path: Path) -> bool:
-    """Whether a process is writing to a file of records."""
-    if fcntl is None:
-        return True  # nobody can tell
+    """Whether a process is writing to a file of records; where there are no locks, one might be."""
     try:
         with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return not lock(file.fileno(), wait=False)
     except FileNotFoundError:
         return False
     except OSError:
         return True
-    return False
 
 
 def line_of(record: Record) -> bytes:

@@ -16,16 +16,11 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from firstsight._io.files import csv_text, write_atomically
+from firstsight._io.files import csv_text, lock, write_atomically
 from firstsight.encoders.decoding import Undecodable, decode_picture, quiet_pillow
 from firstsight.encoders.image_folders import LABELS
 from firstsight.encoders.image_formats import HEAD, sniff
 from firstsight.errors import BadInput, CannotWrite
-
-try:
-    import fcntl
-except ImportError:  # Windows: no locks there
-    fcntl = None  # type: ignore[assignment]
 
 _SUFFIXES = {"JPEG": ".jpg", "TIFF": ".tif", "JPEG2000": ".jp2", "HEIF": ".heic"}
 
@@ -95,8 +90,7 @@ class Keeping:
             with open(handle, "rb+", buffering=0) as file:
                 if not stat.S_ISREG(os.fstat(handle).st_mode):
                     raise OSError(errno.EINVAL, "not a regular file")
-                if fcntl is not None:
-                    fcntl.flock(handle, fcntl.LOCK_EX)  # until the file is closed
+                lock(handle)  # until the file is closed
                 lines = file.readall()
                 end = lines.rfind(b"\n") + 1
                 file.truncate(end)
