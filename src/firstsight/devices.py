@@ -57,9 +57,9 @@ def _import_torch() -> Any:
 
 def find_device(name: str) -> torch.device:
     """The device of this name; "auto" is a GPU (of NVIDIA, AMD, Apple or Intel) if there is one, else the CPU."""
-    there = _accelerators()
+    accelerators = _accelerators()
     if name == "auto":
-        return torch.device(there[0] if there else "cpu")
+        return torch.device(accelerators[0] if accelerators else "cpu")
     try:
         device = torch.device(name)
         if device.type == "meta":
@@ -68,7 +68,7 @@ def find_device(name: str) -> torch.device:
         return device
     except Exception as error:  # torch has a type of its own for each way of not being there
         reason = str(error).splitlines()[0].partition(". ")[0].rstrip(".")
-        known = " or ".join(repr(name) for name in ("cpu", *there, "auto"))
+        known = " or ".join(repr(name) for name in ("cpu", *accelerators, "auto"))
         raise BadInput(f"There is no device {name!r} on this machine ({reason}); use {known}.") from error
 
 
@@ -104,14 +104,14 @@ class Team:
             torch.distributed.all_reduce(tensor)
 
     def sync_rng(self, generator: torch.Generator, device: torch.device | str) -> None:
-        """Let all draw what the first one draws."""
+        """Give the generators of all processes the state of the first one's."""
         if self.size > 1:
             state = generator.get_state().to(device)
             torch.distributed.broadcast(state, 0)
             generator.set_state(state.cpu())
 
     def agree(self, what: str, number: int, device: torch.device | str) -> None:
-        """Refuse to go on if a number is not the same everywhere: the others would wait forever."""
+        """Raise if a number is not the same in all processes: they would wait for each other forever."""
         if self.size > 1:
             bounds = torch.tensor([number, -number], device=device)
             torch.distributed.all_reduce(bounds, torch.distributed.ReduceOp.MIN)

@@ -9,7 +9,7 @@ import pytest
 
 from campaigns.children import run_in_children, tell, worrying
 from firstsight.contract import Trial
-from firstsight.contract.input_checks import DESCRIPTIONS, FEATURES, fitted_or_refused
+from firstsight.contract.input_checks import DESCRIPTIONS, FEATURES, assert_fitted_or_rejected
 from firstsight.methods import all_methods
 
 
@@ -24,7 +24,7 @@ def test_a_method_scores_or_refuses_every_extreme(word):
         if single:
             task = trial.task
             trial.__dict__["task"] = type(task)(**{**vars(task), "X": task.X.astype(np.float32)})
-        fitted_or_refused(trial, features, descriptions)
+        assert_fitted_or_rejected(trial, features, descriptions)
 
     alone = [*product(FEATURES, [""]), *product([""], DESCRIPTIONS), ("× 1e30", "× 1e30"), ("× 1e-30", "× 1e-30")]
     pairs = [(*pair, single) for pair in alone for single in (False, True)]

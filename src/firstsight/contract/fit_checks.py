@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from firstsight.contract.task import UNSEEN
-from firstsight.contract.trial import Trial, close, same
+from firstsight.contract.trial import UNSEEN, Trial, assert_close, assert_equal
 from firstsight.evaluation.scores import mean_class_accuracy
 
 # Chance is 1/8. The task is easy: the methods at hand reach 0.9 and more. With shuffled labels whole classes are
@@ -37,11 +36,11 @@ def check_inputs_are_only_read(trial: Trial) -> None:
     kept, rows = {name: value.copy() for name, value in pool.items()}, task.X_unseen.copy()
     trial.fit(**given, **pool).predict(rows)
     for name in ("X", "y"):
-        same(getattr(task, name), given[name], f"fit changes the caller's {name}")
+        assert_equal(getattr(task, name), given[name], f"fit changes the caller's {name}")
     assert given["table"].equals(task.table), "fit changes the caller's descriptions"
-    same(task.X_unseen, rows, "predict changes the caller's X")
+    assert_equal(task.X_unseen, rows, "predict changes the caller's X")
     for name, value in kept.items():
-        same(value, pool[name], f"fit changes the caller's {name}")
+        assert_equal(value, pool[name], f"fit changes the caller's {name}")
 
     frozen = task.table.to_numpy().copy()
     for array in (given["X"], given["y"], rows, frozen, *pool.values()):
@@ -55,7 +54,7 @@ def check_inputs_are_only_read(trial: Trial) -> None:
 def check_same_seed_same_scores(trial: Trial) -> None:
     """Two fits with the same `random_state` give the same scores, bit for bit."""
     again = trial.fit().decision_function(trial.task.X_test)
-    same(trial.scores, again, "a second fit with the same random_state gives other scores")
+    assert_equal(trial.scores, again, "a second fit with the same random_state gives other scores")
 
 
 def check_fit_starts_afresh(trial: Trial) -> None:
@@ -65,7 +64,7 @@ def check_fit_starts_afresh(trial: Trial) -> None:
     renamed = task.table.rename(columns=lambda name: f"former {name}")
     model = trial.fit(X=task.X[some], y=task.y[some], table=renamed)
     again = trial.fit(model).decision_function(task.X_test)
-    same(trial.scores, again, "a model that was fitted before on other rows gives other scores")
+    assert_equal(trial.scores, again, "a model that was fitted before on other rows gives other scores")
     assert list(model.attribute_names_in_) == list(task.table.columns), (
         "names of attributes from an earlier fit are kept"
     )
@@ -103,7 +102,7 @@ def check_unseen_descriptions_do_not_leak(trial: Trial) -> None:
     more = pd.DataFrame(table.loc[task.unseen].to_numpy() ** 2, [f"added {c}" for c in task.unseen], table.columns)
     with_more = trial.fit(table=pd.concat([more, table])).decision_function(task.X_test, classes=task.seen)
     expected = trial.fitted.decision_function(task.X_test, classes=task.seen)
-    same(expected, with_more, "other descriptions of unseen classes change the scores of seen classes")
+    assert_equal(expected, with_more, "other descriptions of unseen classes change the scores of seen classes")
 
 
 def check_names_do_not_matter(trial: Trial) -> None:
@@ -112,13 +111,13 @@ def check_names_do_not_matter(trial: Trial) -> None:
     old = task.table.index.tolist()
     other = dict(zip(old, [f"{'zyxwv'[i % 5]} {c}" for i, c in enumerate(reversed(old))], strict=True))
     model = trial.fit(y=np.array([other[c] for c in task.y]), table=task.table.rename(index=other))
-    same(trial.scores, model.decision_function(task.X_test), "other class names change the scores")
+    assert_equal(trial.scores, model.decision_function(task.X_test), "other class names change the scores")
     expected = [other[c] for c in trial.fitted.predict(task.X_test)]
     assert model.predict(task.X_test).tolist() == expected, "other class names change the predictions"
 
     number = {c: i for i, c in enumerate(reversed(old))}
     model = trial.fit(y=np.array([number[c] for c in task.y]), table=task.table.to_numpy()[::-1])
-    close(trial.scores[:, ::-1], model.decision_function(task.X_test), "numbered classes get other scores")
+    assert_close(trial.scores[:, ::-1], model.decision_function(task.X_test), "numbered classes get other scores")
 
 
 def check_table_order_does_not_matter(trial: Trial) -> None:
@@ -127,7 +126,7 @@ def check_table_order_does_not_matter(trial: Trial) -> None:
     table = task.table.sort_index()
     model = trial.fit(table=table)
     order = pd.Index(trial.fitted.classes_).get_indexer(table.index)
-    close(trial.scores[:, order], model.decision_function(task.X_test), "the order of the table changes scores")
+    assert_close(trial.scores[:, order], model.decision_function(task.X_test), "the order of the table changes scores")
 
 
 def check_float32_and_float64_agree(trial: Trial) -> None:

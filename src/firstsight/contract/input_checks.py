@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from firstsight.contract.trial import Trial, refused, same
+from firstsight.contract.trial import Trial, assert_equal, assert_rejected
 from firstsight.errors import BadInput
 from firstsight.methods import validate_params
 
@@ -67,19 +67,19 @@ def check_it_describes_itself(trial: Trial) -> None:
 # Promises about bad input: one clear sentence, and nothing is lost.
 
 
-def check_bad_rows_are_refused(trial: Trial) -> None:
+def check_bad_rows_are_rejected(trial: Trial) -> None:
     """Rows that cannot be scored (wrong shape, NaN, infinite) get BadInput, and the model stays as it was."""
     model, X = trial.fitted, trial.task.X_unseen[:5]
     for method in (model.predict, model.decision_function):
-        refused("X with one column too few", partial(method, X[:, 1:]), "features")
-        refused("X that is one row, not a table", partial(method, X[0]))
-        refused("X with NaN", partial(method, _with(X, np.nan)), "NaN")
-        refused("X with infinity", partial(method, _with(X, np.inf)), "inf")
-    refused("predict before fit", partial(trial.new().predict, X), "fit")
-    same(trial.scores, model.decision_function(trial.task.X_test), "refused rows change the model")
+        assert_rejected("X with one column too few", partial(method, X[:, 1:]), "features")
+        assert_rejected("X that is one row, not a table", partial(method, X[0]))
+        assert_rejected("X with NaN", partial(method, _with(X, np.nan)), "NaN")
+        assert_rejected("X with infinity", partial(method, _with(X, np.inf)), "inf")
+    assert_rejected("predict before fit", partial(trial.new().predict, X), "fit")
+    assert_equal(trial.scores, model.decision_function(trial.task.X_test), "refused rows change the model")
 
 
-def check_bad_candidates_are_refused(trial: Trial) -> None:
+def check_bad_candidates_are_rejected(trial: Trial) -> None:
     """Candidates that the model cannot judge get BadInput; a misspelt name is answered with the nearest."""
     task, model, X = trial.task, trial.fitted, trial.task.X_unseen[:5]
     name, new = task.unseen[0], task.table.loc[task.unseen]
@@ -87,11 +87,11 @@ def check_bad_candidates_are_refused(trial: Trial) -> None:
     def ask(classes):
         return partial(model.predict, X, classes=classes)
 
-    refused("a misspelt candidate", ask([name.replace("kind", "kynd")]), name, "did you mean")
-    refused("an unknown candidate", ask([task.seen[0], "quagga"]), "quagga")
-    refused("no candidate", ask([]))
-    refused("a candidate twice", ask([name, name]), "twice")
-    refused(
+    assert_rejected("a misspelt candidate", ask([name.replace("kind", "kynd")]), name, "did you mean")
+    assert_rejected("an unknown candidate", ask([task.seen[0], "quagga"]), "quagga")
+    assert_rejected("no candidate", ask([]))
+    assert_rejected("a candidate twice", ask([name, name]), "twice")
+    assert_rejected(
         "new classes with one attribute too few",
         ask(new.iloc[:, 1:]),
         str(new.shape[1]),
@@ -99,13 +99,13 @@ def check_bad_candidates_are_refused(trial: Trial) -> None:
     )
     attribute = new.columns[0]
     misspelt = new.rename(columns={attribute: attribute.replace("attribute", "atribute")})
-    refused("new classes with a misspelt attribute", ask(misspelt), "did you mean", attribute)
-    refused("new classes with one attribute too many", ask(new.assign(quagga=1.0)), "quagga")
-    refused("new classes with NaN", ask(new.where(new != new.iloc[0, 0])), "NaN")
-    same(trial.scores, model.decision_function(task.X_test), "refused candidates change the model")
+    assert_rejected("new classes with a misspelt attribute", ask(misspelt), "did you mean", attribute)
+    assert_rejected("new classes with one attribute too many", ask(new.assign(quagga=1.0)), "quagga")
+    assert_rejected("new classes with NaN", ask(new.where(new != new.iloc[0, 0])), "NaN")
+    assert_equal(trial.scores, model.decision_function(task.X_test), "refused candidates change the model")
 
 
-def check_bad_training_data_is_refused(trial: Trial) -> None:
+def check_bad_training_data_is_rejected(trial: Trial) -> None:
     """Training data that contradict themselves get BadInput that names what is wrong."""
     task = trial.task
     X, y, table = task.X, task.y, task.table
@@ -121,7 +121,7 @@ def check_bad_training_data_is_refused(trial: Trial) -> None:
         ("a description that is text", {"table": table.assign(colour="red")}, "colour"),
         ("descriptions in one dimension", {"table": table.iloc[:, 0].to_numpy()}),
     ):
-        refused(what, partial(trial.fit, **given), *words)
+        assert_rejected(what, partial(trial.fit, **given), *words)
     if trial.transductive:
         pool = trial.pool(trial.new())
         seen_only = table.loc[task.seen]
@@ -130,20 +130,20 @@ def check_bad_training_data_is_refused(trial: Trial) -> None:
             ("a pool with NaN", {"pool": _with(pool, np.nan)}, "NaN"),
             ("a pool without an unseen class", {"table": seen_only}, "class"),
         ):
-            refused(what, partial(trial.fit, **given), *words)
-        refused("unseen classes without a pool", partial(trial.new().fit, X, y, table), "X_unlabeled")
+            assert_rejected(what, partial(trial.fit, **given), *words)
+        assert_rejected("unseen classes without a pool", partial(trial.new().fit, X, y, table), "X_unlabeled")
 
 
-def check_illegal_parameters_are_refused(trial: Trial) -> None:
+def check_illegal_parameters_are_rejected(trial: Trial) -> None:
     """A parameter that makes no sense is refused by `fit`, in a sentence that names it."""
     for name in trial.cls._get_param_names():
-        refused(f"{name}=object()", partial(trial.fit, trial.new(**{name: object()})), name)
+        assert_rejected(f"{name}=object()", partial(trial.fit, trial.new(**{name: object()})), name)
     for name in ("feature_scaling", "attribute_scaling"):
-        refused(f"{name}='nonsense'", partial(trial.fit, trial.new(**{name: "nonsense"})), name)
-    refused("an unknown parameter", partial(trial.new().set_params, no_such_parameter=1), "no_such_parameter")
+        assert_rejected(f"{name}='nonsense'", partial(trial.fit, trial.new(**{name: "nonsense"})), name)
+    assert_rejected("an unknown parameter", partial(trial.new().set_params, no_such_parameter=1), "no_such_parameter")
 
 
-def check_refused_fit_keeps_the_model(trial: Trial) -> None:
+def check_rejected_fit_keeps_the_model(trial: Trial) -> None:
     """A fitted model whose next `fit` is refused answers as before."""
     task, table = trial.task, trial.task.table
     half = np.isin(task.y, task.seen[:12])
@@ -158,12 +158,12 @@ def check_refused_fit_keeps_the_model(trial: Trial) -> None:
     for given in attempts:
         model = copy.deepcopy(trial.fitted)
         pool = {"pool": task.X_unseen[:, 1:]} if trial.transductive else {}
-        refused("training data with a flaw", partial(trial.fit, model, **{**pool, **given}))
+        assert_rejected("training data with a flaw", partial(trial.fit, model, **{**pool, **given}))
         try:
             after = model.decision_function(task.X_test)
         except Exception as error:
             raise AssertionError(f"after a refused fit the model no longer answers: {error}") from error
-        same(trial.scores, after, "after a refused fit the model gives other answers")
+        assert_equal(trial.scores, after, "after a refused fit the model gives other answers")
 
 
 def _with(X: np.ndarray, value: float) -> np.ndarray:
@@ -204,32 +204,32 @@ DESCRIPTIONS: dict[str, Change] = {
 }
 
 
-def check_extreme_rows_are_scored_or_refused(trial: Trial) -> None:
+def check_extreme_rows_are_scored_or_rejected(trial: Trial) -> None:
     """Rows of huge, tiny or equal numbers get finite scores or BadInput, never NaN and an answer."""
     for what, change in FEATURES.items():
         for kind in (np.float64, np.float32):
             rows = change(trial.task.X_unseen[:5])
             if np.abs(rows).max() <= np.finfo(kind).max:
-                scored_or_refused(f"rows {what}", trial.fitted, rows.astype(kind))
+                assert_scored_or_rejected(f"rows {what}", trial.fitted, rows.astype(kind))
 
 
-def check_extreme_candidates_are_scored_or_refused(trial: Trial) -> None:
+def check_extreme_candidates_are_scored_or_rejected(trial: Trial) -> None:
     """Candidates with huge, tiny or equal descriptions get finite scores or BadInput."""
     task = trial.task
     for what, change in DESCRIPTIONS.items():
         table = _like(task.table.loc[task.unseen], change)
-        scored_or_refused(f"candidates {what}", trial.fitted, task.X_unseen[:5], table)
+        assert_scored_or_rejected(f"candidates {what}", trial.fitted, task.X_unseen[:5], table)
 
 
-def check_extreme_training_data_are_fitted_or_refused(trial: Trial) -> None:
+def check_extreme_training_data_are_fitted_or_rejected(trial: Trial) -> None:
     """A fit on huge, tiny or equal numbers gives finite scores or is refused with BadInput."""
     for what in ("× 1e30", "constant", "× 1e-30"):
-        fitted_or_refused(trial, what, "")
+        assert_fitted_or_rejected(trial, what, "")
     for what in ("× 1e30", "all zero"):
-        fitted_or_refused(trial, "", what)
+        assert_fitted_or_rejected(trial, "", what)
 
 
-def fitted_or_refused(trial: Trial, features: str, descriptions: str) -> None:
+def assert_fitted_or_rejected(trial: Trial, features: str, descriptions: str) -> None:
     """One fit with `FEATURES[features]` and `DESCRIPTIONS[descriptions]`; an empty name leaves them as they are."""
     task = trial.task
     what = f"a fit on features {features or 'as usual'}, descriptions {descriptions or 'as usual'}"
@@ -242,21 +242,21 @@ def fitted_or_refused(trial: Trial, features: str, descriptions: str) -> None:
         try:
             trial.fit(model, X=change(task.X), table=table, pool=pool)
         except BadInput as error:
-            _is_a_sentence(what, error)
+            _assert_is_a_sentence(what, error)
             return
         except Exception as error:
             raise AssertionError(f"{what}: expected BadInput, got {type(error).__name__}: {error}") from error
-    scored_or_refused(what, model, change(task.X_unseen[:5]))
+    assert_scored_or_rejected(what, model, change(task.X_unseen[:5]))
 
 
-def scored_or_refused(what: str, model, X: np.ndarray, classes: pd.DataFrame | None = None) -> None:
+def assert_scored_or_rejected(what: str, model, X: np.ndarray, classes: pd.DataFrame | None = None) -> None:
     """`predict` and `decision_function` agree: finite scores and an answer, or BadInput from both."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             scores = model.decision_function(X, classes=classes)
         except BadInput as error:
-            _is_a_sentence(what, error)
+            _assert_is_a_sentence(what, error)
             scores = None
         except Exception as error:
             raise AssertionError(f"{what}: expected BadInput, got {type(error).__name__}: {error}") from error
@@ -273,5 +273,5 @@ def _like(table: pd.DataFrame, change: Change) -> pd.DataFrame:
     return pd.DataFrame(change(table.to_numpy()), index=table.index, columns=table.columns)
 
 
-def _is_a_sentence(what: str, error: BadInput) -> None:
+def _assert_is_a_sentence(what: str, error: BadInput) -> None:
     assert len(str(error).split()) >= 5, f"{what}: {error} does not say what was expected"

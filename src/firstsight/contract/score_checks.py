@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from firstsight.contract.trial import Trial, close, loaded_again, same, scores_in_fresh_process
+from firstsight.contract.trial import Trial, assert_close, assert_equal, reloaded, scores_in_fresh_process
 
 
 def check_scores_are_finite(trial: Trial) -> None:
@@ -19,8 +19,8 @@ def check_rows_are_independent(trial: Trial) -> None:
     """The scores of a row do not depend on the other rows of the call."""
     X = trial.task.X_test
     few = [5, 2, 11, len(X) - 1]
-    close(trial.scores[few], trial.fitted.decision_function(X[few]), "scores depend on the other rows")
-    close(trial.scores[:1], trial.fitted.decision_function(X[:1]), "a row alone gets other scores")
+    assert_close(trial.scores[few], trial.fitted.decision_function(X[few]), "scores depend on the other rows")
+    assert_close(trial.scores[:1], trial.fitted.decision_function(X[:1]), "a row alone gets other scores")
     assert (trial.fitted.predict(X[few]) == trial.fitted.predict(X)[few]).all(), "predictions depend on other rows"
 
 
@@ -48,7 +48,7 @@ def check_columns_follow_candidates(trial: Trial) -> None:
     candidates = model.classes_.tolist()
     order = np.random.default_rng(0).permutation(len(candidates))
     reordered = model.decision_function(task.X_test, classes=[candidates[j] for j in order])
-    close(trial.scores[:, order], reordered, "scores do not follow the order of `classes`")
+    assert_close(trial.scores[:, order], reordered, "scores do not follow the order of `classes`")
 
 
 def check_new_names_are_welcome(trial: Trial) -> None:
@@ -56,7 +56,7 @@ def check_new_names_are_welcome(trial: Trial) -> None:
     task, model = trial.task, trial.fitted
     table = task.table.loc[task.unseen].rename(index=lambda name: f"new {name}")
     expected = model.decision_function(task.X_test, classes=task.unseen)
-    close(expected, model.decision_function(task.X_test, classes=table), "new classes get other scores")
+    assert_close(expected, model.decision_function(task.X_test, classes=table), "new classes get other scores")
     answers = set(model.predict(task.X_test, classes=table).tolist())
     assert answers <= set(table.index), "predict does not answer with the names of new classes"
 
@@ -65,10 +65,12 @@ def check_attributes_go_by_name(trial: Trial) -> None:
     """Columns of a table of classes are matched by name, whatever their order, also by a model that was loaded."""
     task = trial.task
     backwards = task.table[task.table.columns[::-1]]
-    for model, who in ((trial.fitted, "the model"), (loaded_again(trial.fitted), "the loaded model")):
+    for model, who in ((trial.fitted, "the model"), (reloaded(trial.fitted), "the loaded model")):
         assert list(getattr(model, "attribute_names_in_", [])) == list(task.table.columns), f"{who} forgets the names"
         scores = model.decision_function(task.X_test, classes=backwards)
-        same(model.decision_function(task.X_test, classes=task.table), scores, f"{who} takes attributes by position")
+        assert_equal(
+            model.decision_function(task.X_test, classes=task.table), scores, f"{who} takes attributes by position"
+        )
         answers = model.predict(task.X_test, classes=backwards)
         assert (answers == model.predict(task.X_test)).all(), f"{who} predicts from attributes by position"
 
@@ -78,7 +80,7 @@ def check_new_classes_need_no_retraining(trial: Trial) -> None:
     task = trial.task
     model = trial.fit(table=task.table.loc[task.seen])
     scores = model.decision_function(task.X_test, classes=task.table.loc[trial.fitted.classes_])
-    close(trial.scores, scores, "classes described after the fit get other scores than those described before")
+    assert_close(trial.scores, scores, "classes described after the fit get other scores than those described before")
 
 
 def check_fewer_candidates_are_never_harder(trial: Trial) -> None:
@@ -94,4 +96,4 @@ def check_saved_model_in_a_fresh_process(trial: Trial) -> None:
     """A saved model gives the same scores, bit for bit, in a process that has never fitted it."""
     classes, scores = scores_in_fresh_process(trial.fitted, trial.task.X_test)
     assert classes == trial.fitted.classes_.tolist(), "the loaded model has other classes"
-    same(trial.scores, scores, "the loaded model gives other scores")
+    assert_equal(trial.scores, scores, "the loaded model gives other scores")

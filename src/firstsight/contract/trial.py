@@ -1,24 +1,91 @@
-"""A method on trial: exemptions, estimators and fitted models that the checks share."""
+"""A method on trial: the small task, exemptions, estimators and fitted models that the checks share."""
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 import os
+import runpy
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from firstsight.contract.task import Task, make_task
 from firstsight.methods import ZeroShotClassifier, all_methods
 
-# The one table of what a method need not promise, and why.
+# The task: small, and any sensible method solves it in a moment.
+
+SEEN, UNSEEN, ATTRIBUTES, FEATURES = 24, 8, 8, 40
+TRAIN_ROWS, TEST_ROWS = 15, 10  # per class
+
+
+@dataclass(frozen=True)
+class Task:
+    """Rows of seen classes to learn from, rows of both kinds to name, one description per class."""
+
+    X: np.ndarray
+    y: np.ndarray
+    table: pd.DataFrame
+    seen: list[str]
+    unseen: list[str]
+    X_seen: np.ndarray
+    y_seen: np.ndarray
+    X_unseen: np.ndarray
+    y_unseen: np.ndarray
+
+    @property
+    def X_test(self) -> np.ndarray:
+        return np.concatenate([self.X_seen, self.X_unseen])
+
+
+def make_task(seed: int = 1, shared_space: bool = False) -> Task:
+    """Features are a noisy, rectified linear image of the descriptions: as a deep network's, never negative.
+
+    With `shared_space`, that image itself is what describes a class: rows and descriptions are vectors of one space.
+
+    Descriptions are nearly binary and any two differ in two attributes at least, so that methods which reduce
+    them to yes and no, and methods which mix seen classes, both have a chance.
+    """
+    rng = np.random.default_rng(seed)
+    patterns: list[np.ndarray] = []
+    for number in rng.permutation(2**ATTRIBUTES):
+        pattern = number >> np.arange(ATTRIBUTES) & 1
+        if pattern.sum() >= 2 and all((pattern != other).sum() >= 2 for other in patterns):
+            patterns.append(pattern)
+        if len(patterns) == SEEN + UNSEEN:
+            break
+    A = 0.8 * np.array(patterns) + 0.2 * rng.uniform(size=(SEEN + UNSEEN, ATTRIBUTES))
+    centres = 0.5 + 0.5 * (A - A.mean(axis=0)) @ rng.normal(size=(ATTRIBUTES, FEATURES))
+    described = centres if shared_space else A
+    # Neither the order of names nor that of the table tells seen from unseen.
+    names = np.array([f"kind_{i:02d}" for i in rng.permutation(SEEN + UNSEEN)])
+    table = pd.DataFrame(described, index=names, columns=[f"attribute {m}" for m in range(described.shape[1])])
+    table = table.iloc[rng.permutation(SEEN + UNSEEN)]
+
+    def draw(classes: range, rows: int) -> tuple[np.ndarray, np.ndarray]:
+        codes = rng.permutation(np.repeat(classes, rows))
+        return np.maximum(0, centres[codes] + 0.3 * rng.normal(size=(len(codes), FEATURES))), names[codes]
+
+    train, seen, unseen = range(SEEN), range(SEEN), range(SEEN, SEEN + UNSEEN)
+    return Task(
+        *draw(train, TRAIN_ROWS),
+        table,
+        names[:SEEN].tolist(),
+        names[SEEN:].tolist(),
+        *draw(seen, TEST_ROWS),
+        *draw(unseen, TEST_ROWS),
+    )
+
+
+# What a method need not promise, and why.
 
 # (class name, or "transductive" for every method that declares itself so; check) → reason. The tests
 # expect each of these checks to fail: an exemption that is no longer needed is an error.
@@ -41,8 +108,6 @@ def exemptions(cls: type) -> dict[str, str]:
     return {check: reason for (kind, check), reason in EXEMPTIONS.items() if kind in kinds}
 
 
-# A method on trial: how to make it, and what checks share (the task, one fitted model, its scores).
-
 # Scores that only rounding may tell apart: as a share of the range of all scores (float32 has seven digits).
 CLOSE = 1e-4
 
@@ -57,8 +122,8 @@ class Trial:
 
     def __init__(self, method: type[ZeroShotClassifier] | ZeroShotClassifier, **parameters: Any):
         self.cls: Any = method if isinstance(method, type) else type(method)
-        own = getattr(self.cls, "quick", {}) if isinstance(method, type) else method.get_params(deep=False)
-        self.parameters = {**own, **parameters}
+        params = getattr(self.cls, "quick", {}) if isinstance(method, type) else method.get_params(deep=False)
+        self.parameters = {**params, **parameters}
         self.transductive = bool(getattr(self.cls, "transductive", False))
 
     @cached_property
@@ -97,7 +162,7 @@ class Trial:
         return self.fitted.decision_function(self.task.X_test)
 
 
-def same(expected: np.ndarray, actual: np.ndarray, what: str) -> None:
+def assert_equal(expected: np.ndarray, actual: np.ndarray, what: str) -> None:
     """Both arrays are equal bit for bit."""
     assert np.shape(expected) == np.shape(actual), f"{what}: shape {np.shape(actual)}, not {np.shape(expected)}"
     if not np.array_equal(expected, actual):
@@ -105,14 +170,14 @@ def same(expected: np.ndarray, actual: np.ndarray, what: str) -> None:
         raise AssertionError(f"{what} (largest difference: {gap})")
 
 
-def close(expected: np.ndarray, actual: np.ndarray, what: str) -> None:
+def assert_close(expected: np.ndarray, actual: np.ndarray, what: str) -> None:
     """Both arrays of scores are equal but for rounding."""
     assert np.shape(expected) == np.shape(actual), f"{what}: shape {np.shape(actual)}, not {np.shape(expected)}"
     gap, span = np.abs(expected - actual).max(), np.ptp(expected)
     assert gap <= CLOSE * span, f"{what} (largest difference: {gap:.3g}; scores span {span:.3g})"
 
 
-def refused(what: str, call: Callable[[], Any], *words: str) -> None:
+def assert_rejected(what: str, call: Callable[[], Any], *words: str) -> None:
     """The call raises a ValueError (as BadInput is) whose message is a sentence that contains the words."""
     try:
         call()
@@ -127,20 +192,48 @@ def refused(what: str, call: Callable[[], Any], *words: str) -> None:
         raise AssertionError(f"{what} was accepted; expected BadInput")
 
 
-def loaded_again(model: Any) -> Any:
+def reloaded(model: Any) -> Any:
     """The model after `save` and `load`."""
     from firstsight.persistence.model_folder import load, save
 
-    with tempfile.TemporaryDirectory() as place:
-        save(model, Path(place, "model"))
-        return load(Path(place, "model"), type(model))
+    with tempfile.TemporaryDirectory() as folder:
+        save(model, Path(folder, "model"))
+        return load(Path(folder, "model"), type(model))
+
+
+# A process that has fitted nothing reads models and answers with their scores.
+
+
+def read_models() -> None:
+    """The loop of the fresh process: a folder and rows come in by a line of JSON, scores go out by a file."""
+    from firstsight.persistence.model_folder import load
+
+    for line in sys.stdin:
+        job = json.loads(line)
+        answer = {}
+        try:
+            outside = _class_outside(job["module"], job["file"], job["name"]) if job["file"] else None
+            model = load(job["folder"], outside)
+            np.save(job["scores"], model.decision_function(np.load(job["rows"])))
+            answer = {"classes": model.classes_.tolist()}
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), flush=True)
+
+
+def _class_outside(module: str, file: str, name: str) -> type:
+    """A method that lives outside `firstsight.methods`, where `load` looks: by import, else from its file."""
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ModuleNotFoundError, AttributeError):
+        return runpy.run_path(file)[name]
 
 
 @cache
 def _fresh_process() -> subprocess.Popen[str]:
     # One process for all methods: it has fitted nothing, and starting it (imports) outlasts a contract.
     return subprocess.Popen(
-        [sys.executable, "-c", "from firstsight.contract.task import read_models; read_models()"],
+        [sys.executable, "-c", "from firstsight.contract.trial import read_models; read_models()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -155,10 +248,10 @@ def scores_in_fresh_process(model, X: np.ndarray) -> tuple[list[Any], np.ndarray
     cls = type(model)
     # A class typed into a console has no file that another process could read: that is an error here, as it should be.
     file = "" if cls in all_methods().values() else inspect.getfile(cls)
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as folder:
         job = {"name": cls.__name__, "module": cls.__module__, "file": file}
         job |= {
-            what: str(Path(place, what)) + end for what, end in (("folder", ""), ("rows", ".npy"), ("scores", ".npy"))
+            what: str(Path(folder, what)) + end for what, end in (("folder", ""), ("rows", ".npy"), ("scores", ".npy"))
         }
         np.save(job["rows"], X)
         save(model, job["folder"])

@@ -90,9 +90,9 @@ class BilinearRanking(ZeroShotClassifier):
 
 
 def violations(scores: Tensor, y: Tensor, margin: float) -> Tensor:
-    """[m + F(x,c) − F(x,y)]₊ for every class c (b, C); zero in the column of the row's own class."""
-    own = y[:, None]
-    return (margin + scores - scores.gather(1, own)).relu().scatter(1, own, 0.0)
+    """[m + F(x,c) − F(x,y)]₊ for every class c (b, C); zero in the column of the sample's class."""
+    true = y[:, None]
+    return (margin + scores - scores.gather(1, true)).relu().scatter(1, true, 0.0)
 
 
 def summed_hinge(scores: Tensor, y: Tensor, margin: float) -> Tensor:

@@ -122,10 +122,10 @@ class GFZSL(MomentClassifier):
         self.seen_descriptions_, self.means_ = S, means
         self.log_variances_ = np.log((deviations + within) / (counts + 1))
         self.centre_ = np.stack([means.mean(axis=0), np.log(within)])
-        K, one = _kernel(S, S), np.eye(len(S))
-        self.mean_weights_ = solve(K + self.mean_penalty * one, means - self.centre_[0], assume_a="pos")
+        K, identity = _kernel(S, S), np.eye(len(S))
+        self.mean_weights_ = solve(K + self.mean_penalty * identity, means - self.centre_[0], assume_a="pos")
         self.variance_weights_ = solve(
-            K + self.variance_penalty * one, self.log_variances_ - self.centre_[1], assume_a="pos"
+            K + self.variance_penalty * identity, self.log_variances_ - self.centre_[1], assume_a="pos"
         )
 
     def _embed_classes(self, A):

@@ -197,9 +197,9 @@ class RN(ZeroShotClassifier):
         A = A * self.gain_
 
         def loss(batch):
-            present, own = labels[batch].unique(return_inverse=True)
+            present, true = labels[batch].unique(return_inverse=True)
             of_row, of_class = row_part(weights, rows[batch]), class_part(weights, A[present])
-            same = torch.eye(len(present), device=device)[own]  # (b, c)
+            same = torch.eye(len(present), device=device)[true]  # (b, c)
             error = (relation_logits(weights, of_row, of_class).sigmoid() - same).square()
             return (error * max(len(present) - 1, 1) ** (self.balance * same)).mean()
 

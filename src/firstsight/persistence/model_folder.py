@@ -28,7 +28,6 @@ from firstsight._io.folders import locked, read_together, replace_folder, resolv
 from firstsight.errors import BadInput, FirstsightError, UnknownName, UnreadableFile
 from firstsight.evaluation.calibration import Calibration
 from firstsight.methods import ZeroShotClassifier, find_method
-from firstsight.persistence.card import model_card
 from firstsight.persistence.class_table import lost_changes
 from firstsight.persistence.model_schema import (
     FORMAT,
@@ -36,6 +35,7 @@ from firstsight.persistence.model_schema import (
     ModelFile,
     PipelineSteps,
     Provenance,
+    model_card,
     read_model_file,
     write_model_file,
 )

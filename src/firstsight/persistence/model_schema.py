@@ -1,9 +1,10 @@
-"""`model.json`: its schema, provenance of a model, reading, writing and documentation."""
+"""The texts of a model folder: `model.json` with its schema and provenance, and the model card, made from it alone."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from pydantic_core import from_json
 
 from firstsight._io.schemas import Schema, markdown, reason
 from firstsight.errors import BadInput, UnreadableFile
-from firstsight.evaluation.calibration import Scale
+from firstsight.evaluation.calibration import Scale, accuracy_interval
 from firstsight.evaluation.novelty import KnownDistances
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class Provenance(Schema):
             ) from error
 
 
+NAMES_SHOWN = 30  # in a model card
 FORMAT = 2  # changes whenever this version could not read what another has written
 
 
@@ -171,3 +173,128 @@ def digest_of(content: dict[str, Any]) -> str:
 def model_file_documentation() -> str:
     """The schema as a table in Markdown; docs/serving.md shows it."""
     return markdown(ModelFile)
+
+
+# The model card
+
+
+def model_card(model: ZeroShotClassifier, file: ModelFile) -> str:
+    """What the model is, which classes it knows, how it was fitted, what to expect of it, and how to use it."""
+    provenance = file.provenance
+    samples, files = f"{model.n_features_in_} features per sample", "features.npz"
+    if provenance.backbone is not None:
+        name, files = escape(provenance.backbone.name), "pictures/"
+        samples = f"pictures, by way of the {model.n_features_in_} features of the backbone {name}"
+    return f"""# {escape(file.method)} model
+
+A zero-shot classifier for {samples}. It also names classes that it had no labelled sample of, from \
+descriptions of {model.descriptions_.shape[1]} numbers per class. \
+Method: {escape(type(model).reference or type(model).__name__)}.
+
+## Classes
+
+{_class_list("with labelled training samples (seen)", model.seen_classes_.tolist())}
+{_class_list("known by their description alone (unseen)", model.unseen_classes_.tolist())}
+
+## How it was made
+
+{_origin(file)}
+
+## What to expect
+
+{_expectations(model, file)}
+
+## How to use it
+
+```sh
+firstsight predict THIS_FOLDER {files} --top 5 --json answers.json
+firstsight classes add THIS_FOLDER new.csv   # no retraining
+```
+
+```python
+import firstsight
+
+recognise = firstsight.Recognizer.load("THIS_FOLDER")
+recognise("{files}", top=5).to_frame()
+```
+"""
+
+
+def escape(value: Any) -> str:
+    """Text that Markdown shows as it is: no markup, no HTML, one line."""
+    text = " ".join(str(value).split())
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_{}\[\]|~$]|(?<=:)//)", r"\\\1", text)
+
+
+def _class_list(what: str, names: list[str]) -> str:
+    if not names:
+        return f"- no {what}"
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return f"- {len(names)} {what}: {', '.join(map(escape, names[:NAMES_SHOWN]))}{more}"
+
+
+def _origin(file: ModelFile) -> str:
+    provenance = file.provenance
+    backbone, pictures = provenance.backbone, provenance.pictures
+    lines = {
+        "data set": provenance.dataset,
+        "hash of classes, labels and parts": provenance.split,
+        "hash of the features": provenance.features,
+        # Its path concerns one machine only.
+        "backbone": backbone and _pairs(backbone.model_dump(exclude={"path"}, exclude_none=True)),
+        "pictures": pictures and _pairs(pictures.model_dump()),
+        "seed": provenance.seed,
+        "parameters": _pairs(provenance.parameters or file.parameters),
+        "seconds": provenance.seconds,
+        "versions": _pairs({"firstsight": file.firstsight, **file.versions}),
+    }
+    return "\n".join(f"- {name}: {escape(value)}" for name, value in lines.items() if value not in (None, ""))
+
+
+def _pairs(values: dict[str, Any]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in values.items())
+
+
+def _expectations(model: ZeroShotClassifier, file: ModelFile) -> str:
+    lines = []
+    calibration = file.calibration
+    if file.provenance.evaluation:
+        lines.append(f"- evaluation on test rows: {escape(_pairs(file.provenance.evaluation))}")
+    if calibration is None or "t1" not in calibration.estimate or not calibration.held_out_classes:
+        lines.append(
+            "- No estimate was made: how often it is right on unseen classes, and how sure it may be, is unknown."
+        )
+    else:
+        estimate, unseen = calibration.estimate, calibration.scales.get("unseen")
+        k = calibration.held_out_classes
+        low, high = accuracy_interval(estimate["t1"], calibration.n_folds, k, calibration.training_classes)
+        lines.append(
+            f"- Measured on classes held out of training ({calibration.n_folds} times {k} classes, fitted on the "
+            f"other {calibration.training_classes}): {_percent(estimate['t1'])} of their samples are named right "
+            f"among these {k} (chance: {_percent(1 / k)}; 95 % interval: {_percent(low)} to {_percent(high)}), mean "
+            "over classes."
+        )
+        if low <= 1 / k:
+            lines.append("- With so few classes, that cannot be told from guessing: it says little about new classes.")
+        if {"ts", "tr", "h"} <= estimate.keys():
+            lines.append(
+                f"- Among seen and unseen classes together: {_percent(estimate['ts'])} right for unseen, "
+                f"{_percent(estimate['tr'])} for seen classes (harmonic mean {_percent(estimate['h'])})."
+            )
+        if unseen is not None and unseen.ece is not None:
+            lines.append(
+                f"- Confidence among unseen classes was off by {_percent(unseen.ece)} on average (expected "
+                "calibration error, 15 bins, folds that took no part in the fit)."
+            )
+    lines.append(
+        "- Limits: descriptions decide; classes with (nearly) the same description cannot be told apart, and samples "
+        "from another source than the training samples may be named worse than this."
+    )
+    if type(model).extra_supervision:
+        lines.append(f"- Extra supervision: {escape(type(model).extra_supervision)}.")
+    return "\n".join(lines)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"

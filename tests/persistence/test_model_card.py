@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from firstsight.methods import ESZSL
-from firstsight.persistence.card import escape
 from firstsight.persistence.model_folder import save
+from firstsight.persistence.model_schema import escape
 
 FACTS = {
     "dataset": "farm *2*",
