@@ -11,10 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from firstsight.errors import BadInput, MissingPackage
 
-# PyTorch, imported at first use; where tensors are computed, and how exactly.
-#
-# Plain torch: one device and one kind of number need no engine.
-
 if TYPE_CHECKING:
     import torch as torch
 else:
@@ -66,7 +62,7 @@ def find_device(name: str) -> torch.device:
             raise ValueError("it holds no numbers")
         torch.empty(0, device=device)
         return device
-    except Exception as error:  # torch has a type of its own for each way of not being there
+    except Exception as error:  # torch raises many unrelated types
         reason = str(error).splitlines()[0].partition(". ")[0].rstrip(".")
         known = " or ".join(repr(name) for name in ("cpu", *accelerators, "auto"))
         raise BadInput(f"There is no device {name!r} on this machine ({reason}); use {known}.") from error
@@ -84,7 +80,7 @@ def _accelerators() -> list[str]:
     return [name for name, backend in known.items() if backend.is_available()]
 
 
-# One fit by several processes: each takes its part of every batch, and what they find is added up.
+# Data-parallel fits: each process takes its part of every batch, and gradients are added up.
 
 
 @dataclass(frozen=True)

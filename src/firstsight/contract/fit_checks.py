@@ -29,7 +29,7 @@ def check_fit_returns_self(trial: Trial) -> None:
 
 
 def check_inputs_are_only_read(trial: Trial) -> None:
-    """`fit` and `predict` change nothing that they are handed, and accept arrays that are read-only."""
+    """`fit` and `predict` change nothing that they are given, and accept arrays that are read-only."""
     task = trial.task
     given: dict[str, Any] = {"X": task.X.copy(), "y": task.y.copy(), "table": task.table.copy()}
     pool = {"pool": trial.pool(trial.new())} if trial.transductive else {}

@@ -17,7 +17,7 @@ from firstsight.contract.trial import Trial, assert_equal, assert_rejected
 from firstsight.errors import BadInput
 from firstsight.methods import validate_params
 
-# Promises about an estimator that has not been fitted yet.
+# An estimator that has not been fitted yet
 
 SPACES = ("semantic", "visual", "latent")
 SECTIONS = ("Score", "Parameters", "Attributes", "Reference", "Examples", ">>> ")
@@ -64,7 +64,7 @@ def check_it_describes_itself(trial: Trial) -> None:
     assert not silent, f"the docstring does not explain the parameter `{silent[0] if silent else ''}`"
 
 
-# Promises about bad input: one clear sentence, and nothing is lost.
+# Bad input: a clear message, and nothing is lost
 
 
 def check_bad_rows_are_rejected(trial: Trial) -> None:
@@ -172,7 +172,7 @@ def _with(X: np.ndarray, value: float) -> np.ndarray:
     return X
 
 
-# Promises about numbers at the ends of what a computer can hold: scores are finite, or BadInput says why not.
+# Numbers at the ends of what a computer can hold: scores are finite, or BadInput says why not
 
 Change = Callable[[np.ndarray], np.ndarray]
 LARGEST = float(np.finfo(np.float32).max)

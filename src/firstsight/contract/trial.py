@@ -21,7 +21,7 @@ import pandas as pd
 
 from firstsight.methods import ZeroShotClassifier, all_methods
 
-# The task: small, and any sensible method solves it in a moment.
+# The task
 
 SEEN, UNSEEN, ATTRIBUTES, FEATURES = 24, 8, 8, 40
 TRAIN_ROWS, TEST_ROWS = 15, 10  # per class
@@ -84,8 +84,6 @@ def make_task(seed: int = 1, shared_space: bool = False) -> Task:
         *draw(unseen, TEST_ROWS),
     )
 
-
-# What a method need not promise, and why.
 
 # (class name, or "transductive" for every method that declares itself so; check) → reason. The tests
 # expect each of these checks to fail: an exemption that is no longer needed is an error.

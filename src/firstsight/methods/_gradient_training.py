@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-# Arrays as tensors, without a copy on the CPU, and back; tensors drawn from a generator of their own.
+# Arrays and tensors
 
 
 def as_tensor(values: np.ndarray, device: torch.device | str = "cpu") -> torch.Tensor:
-    """On the CPU, the same memory as a tensor; read-only arrays (a frozen data set, a memory map) are welcome."""
+    """Convert an array to a tensor, on the CPU without a copy; arrays may be read-only (frozen data, a memory map)."""
     with warnings.catch_warnings():
         # Torch warns that writing to it would be undefined; features are only ever read.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
@@ -35,7 +35,7 @@ def as_tensors(values: Mapping[str, np.ndarray], device: torch.device) -> dict[s
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
-    """A result: the one way back from a device."""
+    """Convert a tensor of any device to an array."""
     array: np.ndarray = tensor.detach().cpu().numpy()
     return array
 
@@ -46,7 +46,7 @@ def to_arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray]:
 
 
 def make_generator(random_state) -> torch.Generator:
-    """A generator from scikit-learn's `random_state`; torch's global one is never touched.
+    """Make a generator from scikit-learn's `random_state`; torch's global one is never touched.
 
     It draws on the CPU, so that a fit on any device begins with the same weights and takes rows in the same order.
     """
@@ -62,24 +62,24 @@ def new_layer(outputs: int, inputs: int, generator: torch.Generator) -> tuple[to
     return weight, bias
 
 
-# Rows for gradient steps: a pass in batches, and all in order; in memory here, on the disk in `disk_tensor`.
+# Samples in batches
 
 
 class Rows(Protocol):
-    """What Algorithm 1 asks of its rows, wherever they lie. Numbers and features come on the device of the fit.
+    """Samples in batches, in memory or on the disk; indices and features come on the device of the fit.
 
-    What is yielded is good until the next is asked for.
+    What is yielded is valid until the next batch is requested.
     """
 
     def batches(self, size: int, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
-        """A pass over all rows in a new order: the numbers of some, and their features."""
+        """Pass over all samples in a new order: the indices of a batch, and its features."""
 
     def blocks(self, size: int) -> Iterator[tuple[slice, Tensor]]:
-        """All rows in order."""
+        """Pass over all samples in order."""
 
 
 class RowsInMemory:
-    """Rows of a tensor, or the `chosen` ones of it, times `factor`; the tensor itself is never written to."""
+    """Samples of a tensor, or the `chosen` ones of it, times `factor`; the tensor itself is never written to."""
 
     def __init__(self, X: Tensor, factor: float = 1.0, chosen: Tensor | None = None):
         self._X, self._factor, self._chosen = X, factor, chosen
@@ -113,7 +113,7 @@ class RowsInMemory:
         return self._room[:rows]
 
 
-# The one training loop of the methods that learn by gradient steps on batches of rows.
+# Training loop
 
 
 def train(
@@ -133,7 +133,7 @@ def train(
     description: str = "training",
     verbose: bool = False,
 ) -> list[float]:
-    """Passes over shuffled rows in batches; `loss(batch)` is the mean loss of the rows with these numbers.
+    """Minimise a loss over shuffled batches; `loss(batch)` is the mean loss of the samples with these indices.
 
     All happens on the device of the weights; an epoch waits for it once.
 
@@ -172,7 +172,7 @@ def train(
     return history
 
 
-# The small network of several methods: two linear layers with one activation between them.
+# Two-layer network
 
 
 def draw_two_layers(
@@ -196,7 +196,7 @@ def two_layers(
     return linear(hidden, weights[f"{name}.1.weight"], weights[f"{name}.1.bias"])
 
 
-# Regression onto rows by a network that sees the class only: exactly a problem on the class means.
+# Regression onto samples by a network that sees the class only: exactly a problem on the class means.
 
 
 def class_means(X: np.ndarray, y: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:

@@ -12,8 +12,6 @@ from scipy.special import expit, softmax
 
 from firstsight.methods._moments import gram, mean_eigenvalue
 
-# Linear classifiers with many outputs at once: softmax, one logistic or one squared hinge per output.
-
 # A loss takes scores Z (n, m) and gives its sum over everything and its derivative (n, m).
 Loss = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
@@ -82,7 +80,7 @@ def squared_hinge(signs: np.ndarray) -> Loss:
     return loss
 
 
-# Classes as patterns of yes and no: what DAP and IAP share.
+# Classes as binary attribute patterns (DAP, IAP)
 
 
 def binarise(A: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
