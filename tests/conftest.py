@@ -22,6 +22,7 @@ from firstsight.evaluation.calibration import calibrate
 from firstsight.experiments.plan import Job
 from firstsight.experiments.records import records_file
 from firstsight.methods import ESZSL
+from least_record import LEAST_RECORD
 
 
 def pytest_configure(config) -> None:
@@ -87,10 +88,10 @@ def small() -> ZeroShotDataset:
 @pytest.fixture
 def in_process(monkeypatch):
     """Let a benchmark's jobs run here, where torch is loaded already; what they are sent and answer is the same."""
-    from firstsight.experiments import workers as local_workers
+    from firstsight.experiments import executors
     from jobs_here import Here
 
-    monkeypatch.setattr(local_workers, "_Process", Here)
+    monkeypatch.setattr(executors, "_LocalProcess", Here)
 
 
 @pytest.fixture(scope="session")
@@ -124,12 +125,10 @@ def quick() -> dict:
 
 @pytest.fixture
 def record():
-    """A record as short as the reading of records allows."""
+    """A record with as little in it as the schema allows."""
 
     def make(**more) -> dict:
-        base = {"schema": 1, "status": "done", "error": None, "dataset": "small", "method": "eszsl", "setting": "zsl",
-                "seed": 0, "variant": {}, "study": "", "given": {}, "split": "s", "t1": 50.0}  # fmt: skip
-        return {**base, **more}
+        return {**LEAST_RECORD, "dataset": "small", "split": "s", "t1": 50.0, **more}
 
     return make
 

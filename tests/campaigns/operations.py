@@ -21,7 +21,7 @@ from firstsight._io import folders as folder_exchange
 from firstsight.cli.main import main
 from firstsight.data import ZeroShotDataset, write_npz
 from firstsight.evaluation import fit_on
-from firstsight.experiments import workers as local_workers
+from firstsight.experiments import executors
 from firstsight.methods import ESZSL
 from firstsight.persistence.model_folder import load_saved, save
 from jobs_here import Here
@@ -65,13 +65,13 @@ def jobs_here(place: Path) -> Iterator[None]:
 
     import tempfile
 
-    old, local_workers._Process, tempfile.tempdir = local_workers._Process, Here, str(place)
+    old, executors._LocalProcess, tempfile.tempdir = executors._LocalProcess, Here, str(place)
     environment = dict(os.environ)
     os.environ |= {"FIRSTSIGHT_CACHE": str(place / "cache"), "FIRSTSIGHT_CHECKPOINT_SECONDS": "0"}
     try:
         yield
     finally:
-        local_workers._Process, tempfile.tempdir = old, None
+        executors._LocalProcess, tempfile.tempdir = old, None
         os.environ.clear()
         os.environ |= environment
 

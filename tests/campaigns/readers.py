@@ -183,7 +183,8 @@ def _read_records(folder: Path) -> Any:
 
 def _choice(small: ZeroShotDataset) -> Reader:
     choice = {
-        "method": "eszsl", "dataset": "small", "split": small.split_hash, "objectives": ["zsl", "gzsl"],
+        "schema": 1, "method": "eszsl", "dataset": "small", "split": small.split_hash, "objectives": ["zsl", "gzsl"],
+        "independent_folds": 2.0, "calibrated": False, "race": False, "fits": 2, "rule": "", "default": None,
         "search": "grid", "folds": 2, "seed": 0, "grid": {"feature_penalty": [1.0, 10.0]}, "fixed": {},
         "chosen": {"zsl": {"feature_penalty": 1.0}, "gzsl": {"feature_penalty": 10.0}},
         "candidates": [{"parameters": {"feature_penalty": 1.0}, "error": "", "T1": [1.0, 2.0], "H": [3.0, 4.0]}],

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from firstsight.data import write_npz
+from least_record import LEAST_CHOICE
 
 QUICK = ["embedding_dim=16", "learning_rate=0.01", "batch_size=16", "semantic_steps=10"]
 OFTEN = {"FIRSTSIGHT_CHECKPOINT_SECONDS": "0"}
@@ -160,13 +161,16 @@ def test_a_failed_cell_is_recorded_the_rest_goes_on_and_the_next_start_tries_aga
     assert sum(line.startswith("[") for line in done.out.splitlines()) == 2
 
 
-def test_a_worker_that_dies_is_a_failed_cell_and_another_takes_over(processes, npz, tmp_path):
+def test_a_cell_whose_workers_die_twice_is_a_failed_cell_and_another_worker_takes_over(processes, npz, tmp_path):
     pytest.importorskip("torch")
     out = tmp_path / "out"
     running = processes.start(*_command(npz, out, methods="deep-embedding,eszsl", long=5000), **OFTEN)
     _wait_for(lambda: _checkpoints(out), running)
     (worker,) = _processes_of(running.pid)
     os.kill(worker, signal.SIGKILL)
+    _wait_for(lambda: set(_processes_of(running.pid)) - {worker}, running)  # the fit is tried once more
+    (again,) = set(_processes_of(running.pid)) - {worker}
+    os.kill(again, signal.SIGKILL)
     done = running.wait()
     assert done.code == 1, done
     by_method = {r["method"]: r for r in _records(out)}
@@ -178,11 +182,11 @@ def test_a_worker_that_dies_is_a_failed_cell_and_another_takes_over(processes, n
 def some(tmp_path, npz):
     """A folder with a record of the small data set, and its bytes."""
     from firstsight.data import read_npz
-    from firstsight.experiments.jobs import failed
+    from firstsight.experiments.jobs import failed_records
     from firstsight.experiments.plan import Job
 
     data = read_npz(npz)
-    (record,) = failed(Job("small", "eszsl", ("zsl",), 0), "", 1.0, data.split_hash, data.features_fingerprint)
+    (record,) = failed_records(Job("small", "eszsl", ("zsl",), 0), "", 1.0, data.split_hash, data.features_fingerprint)
     out = tmp_path / "some"
     out.mkdir()
     done = {**record.as_json(), "status": "done", "error": None}
@@ -264,22 +268,15 @@ def test_a_benchmark_uses_what_was_tuned_and_says_so(cli, npz, tmp_path, in_proc
             assert record["tuned"] is False
             continue
         objective = "zsl+gzsl" if same else record["setting"]
-        assert record["tuned"] == {"objective": objective, "folds": 2, "candidates": 2, "search": "grid"}
+        tuned = {"objective": objective, "folds": 2, "candidates": 2, "search": "grid"}
+        assert record["tuned"] == {**tuned, "kept_defaults": False, "set_by_hand": []}
         assert record["given"] == chosen[record["setting"]]
         assert record["parameters"] | chosen[record["setting"]] == record["parameters"]
     cli(*command).is_refused_with("its default parameters")  # and never mixes the two
 
 
 def test_what_was_tuned_on_another_split_is_refused(cli, npz, tmp_path):
-    about = {
-        "method": "eszsl",
-        "dataset": "small",
-        "split": "another",
-        "chosen": {"zsl": {}},
-        "candidates": [],
-        "folds": 3,
-        "search": "grid",
-    }
+    about = {**LEAST_CHOICE, "split": "another"}
     (tmp_path / "eszsl.json").write_text(json.dumps(about))
     command = ["benchmark", npz, "--methods", "eszsl", "--out", tmp_path / "out", "--tuned", tmp_path]
     cli(*command).is_refused_with("tuned on another split")

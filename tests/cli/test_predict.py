@@ -344,7 +344,7 @@ def test_a_name_is_no_formula_in_a_table(cli, small, rows, tmp_path):
 def test_many_files_are_answered_in_a_folder_here_or_on_a_cluster(cli, model, small, tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
     distributed = pytest.importorskip("distributed")
-    from firstsight.experiments import cluster
+    from firstsight.experiments import executors
 
     for name, rows in (("a", small.features[:5]), ("b", small.features[5:7])):
         np.save(tmp_path / f"{name}.npy", rows)
@@ -352,7 +352,7 @@ def test_many_files_are_answered_in_a_folder_here_or_on_a_cluster(cli, model, sm
     refused = cli(*words, "--engine", "dask")
     assert (refused.code, refused.err.count("\n")) == (2, 1)
     assert "add --out FOLDER" in refused.err
-    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(executors, "ANSWER_SECONDS", 0.3)
     alone = cli(*words, "--out", tmp_path / "out", "--engine", "dask", "--scheduler", "tcp://127.0.0.1:1")
     assert alone.code != 0
     assert "No Dask scheduler answered at tcp://127.0.0.1:1" in alone.err

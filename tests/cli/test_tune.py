@@ -107,7 +107,7 @@ def test_a_killed_search_goes_on_and_chooses_the_same(processes, npz, quick, tmp
 def test_trials_of_another_search_are_refused_and_kept(cli, npz, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(
-            "firstsight.experiments.candidates.forget_trials", lambda *_: None
+            "firstsight.experiments.tune.remove_trials", lambda *_: None
         )  # as if it had been killed at the end
         assert cli(*_tune(npz, tmp_path)).code == 0
     kept = {path: path.read_bytes() for path in (tmp_path / "eszsl.json.trials").glob("*.jsonl")}

@@ -5,16 +5,19 @@ import sys
 import pytest
 
 from firstsight.errors import BadInput
-from firstsight.experiments.candidates import (
+from firstsight.experiments.choices import (
     Candidate,
-    at_an_end,
-    best_of,
-    beyond_noise,
+    choose,
     gain_over,
     grid_candidates,
     independent_folds,
-    search_optuna,
+    parameters_at_edge,
 )
+from firstsight.experiments.tune import search_optuna
+
+
+def _candidate(parameters, t1=(), h=(), error=""):
+    return Candidate(parameters=parameters, t1=list(t1), h=list(h), error=error)
 
 
 def _peak(asked):
@@ -22,7 +25,7 @@ def _peak(asked):
 
     def score(candidates):
         asked.extend(candidates)
-        return [Candidate(c, {"zsl": [-abs(c["penalty"] - 10)], "gzsl": [-c["penalty"]]}) for c in candidates]
+        return [_candidate(c, [-abs(c["penalty"] - 10)], [-c["penalty"]]) for c in candidates]
 
     return score
 
@@ -37,33 +40,33 @@ def test_a_grid_is_every_combination_in_the_order_of_its_values():
 
 
 def test_mean_and_deviation_are_those_of_the_folds():
-    candidate = Candidate({}, {"zsl": [50.0, 60.0, 70.0], "gzsl": [1.0]})
+    candidate = _candidate({}, [50.0, 60.0, 70.0], [1.0])
     assert (candidate.mean("zsl"), candidate.deviation("zsl")) == (60.0, pytest.approx(10.0))
     assert candidate.deviation("gzsl") is None
 
 
 def test_each_objective_has_its_own_best():
     found = _peak([])([{"penalty": p} for p in (1.0, 10.0, 100.0)])
-    assert best_of(found, "zsl").parameters == {"penalty": 10.0}
-    assert best_of(found, "gzsl").parameters == {"penalty": 1.0}
+    assert choose(found, "zsl").parameters == {"penalty": 10.0}
+    assert choose(found, "gzsl").parameters == {"penalty": 1.0}
 
 
 def test_of_equal_candidates_the_first_is_chosen():
-    equal = [Candidate({"a": value}, {"zsl": [0.5]}) for value in (1, 2)]
-    assert best_of(equal, "zsl").parameters == {"a": 1}
+    equal = [_candidate({"a": value}, [0.5]) for value in (1, 2)]
+    assert choose(equal, "zsl").parameters == {"a": 1}
 
 
 def test_a_candidate_that_cannot_be_fitted_is_never_chosen():
-    failed, worked = Candidate({"a": 1}, {}, "It cannot be."), Candidate({"a": 2}, {"zsl": [0.0]})
-    assert best_of([failed, worked], "zsl") is worked
+    failed, worked = _candidate({"a": 1}, error="It cannot be."), _candidate({"a": 2}, [0.0])
+    assert choose([failed, worked], "zsl") is worked
     with pytest.raises(BadInput, match=r"No candidate could be fitted \(It cannot be\); give other values."):
-        best_of([failed], "zsl")
+        choose([failed], "zsl")
 
 
 def test_a_best_value_at_the_end_of_the_grid_is_noticed():
     grid = {"inner": [1, 2, 3], "low": [1, 2, 4], "high": [0.1, 0.3, 1.0], "two": [5, 6], "word": ["a", "b", None]}
-    best = Candidate({"inner": 2, "low": 1, "high": 1.0, "two": 5, "word": "a"}, {})
-    assert at_an_end(best, grid) == ["low", "high"]
+    best = _candidate({"inner": 2, "low": 1, "high": 1.0, "two": 5, "word": "a"})
+    assert parameters_at_edge(best, grid) == ["low", "high"]
 
 
 def test_optuna_searches_between_the_ends_of_the_grid_and_goes_the_same_way_again():
@@ -74,14 +77,14 @@ def test_optuna_searches_between_the_ends_of_the_grid_and_goes_the_same_way_agai
     assert [c.parameters for c in found] == asked
     assert all(1e-2 <= p["penalty"] <= 1e3 and p["top"] in range(5, 21) for p in asked)
     assert {p["scaling"] for p in asked} == {"unit", None}
-    assert abs(best_of(found, "zsl").parameters["penalty"] - 10) < 5  # of five decades
+    assert abs(choose(found, "zsl").parameters["penalty"] - 10) < 5  # of five decades
     search_optuna(_peak(again), grid, "zsl", trials=30)
     assert again[:25] == asked
 
 
 def test_optuna_goes_on_after_a_candidate_that_fails():
     pytest.importorskip("optuna")
-    found = search_optuna(lambda cs: [Candidate(c, {}, "no") for c in cs], {"penalty": [1.0, 2.0]}, "zsl", trials=3)
+    found = search_optuna(lambda cs: [_candidate(c, error="no") for c in cs], {"penalty": [1.0, 2.0]}, "zsl", trials=3)
     assert len(found) == 3
 
 
@@ -94,7 +97,7 @@ def test_without_optuna_its_absence_is_told(monkeypatch):
 def _scored(mean, *apart, parameters=None):
     """A candidate whose T1 on the folds differs from 50, 60, 70 … by these."""
     base = [50.0 + 10 * n for n in range(len(apart))]
-    return Candidate(parameters or {"mean": mean}, {"zsl": [b + a for b, a in zip(base, apart, strict=True)]})
+    return _candidate(parameters or {"mean": mean}, [b + a for b, a in zip(base, apart, strict=True)])
 
 
 def test_a_gain_is_paired_fold_by_fold():
@@ -108,11 +111,11 @@ def test_the_defaults_stay_unless_the_gain_exceeds_the_noise():
     default = _scored("default", 0.0, 0.0, 0.0)
     lucky = _scored("lucky", 9.0, -2.0, -1.0)  # 2 on average, with a standard error of 3.5
     steady = _scored("steady", 1.0, 1.2, 0.8)
-    assert best_of([default, lucky, steady], "zsl") is lucky
-    assert beyond_noise([default, lucky], default, "zsl", 3) is default
-    assert beyond_noise([lucky, default, steady], default, "zsl", 3) is steady
+    assert choose([default, lucky, steady], "zsl") is lucky
+    assert choose([default, lucky], "zsl", default, 3) is default
+    assert choose([lucky, default, steady], "zsl", default, 3) is steady
     worse = _scored("worse", -1.0, -1.0, -1.0)
-    assert beyond_noise([default, worse], default, "zsl", 3) is default
+    assert choose([default, worse], "zsl", default, 3) is default
 
 
 def test_folds_that_share_classes_count_as_fewer(small):
@@ -125,5 +128,5 @@ def test_folds_that_share_classes_count_as_fewer(small):
 
 
 def test_where_the_defaults_cannot_be_fitted_the_best_of_the_others_is_chosen():
-    default, other = Candidate({"a": 1}, {}, "It cannot be."), _scored("other", 1.0, 1.0)
-    assert beyond_noise([default, other], default, "zsl", 2) is other
+    default, other = _candidate({"a": 1}, error="It cannot be."), _scored("other", 1.0, 1.0)
+    assert choose([default, other], "zsl", default, 2) is other

@@ -16,6 +16,7 @@ from firstsight.errors import BadInput, UnknownName
 from firstsight.experiments.entries import identity_of
 from firstsight.experiments.records import read_records
 from firstsight.methods import ESZSL, SAE, SJE, TransductiveDeepEmbedding
+from least_record import LEAST_CHOICE
 
 pytestmark = pytest.mark.usefixtures("in_process")
 
@@ -234,8 +235,8 @@ def test_the_study_of_defaults_runs_what_tuning_has_changed_and_nothing_else(sma
 def test_what_a_file_of_choices_asks_for_is_judged_before_anything_runs(small, tmp_path, estimator, chosen, said):
     path = tmp_path / "choice.json"
     method = estimator if isinstance(estimator, str) else "mine"
-    about = {"method": method, "dataset": small.name, "split": small.split_hash, "search": "grid", "folds": 1}
-    path.write_text(json.dumps({**about, "chosen": {"zsl": chosen}, "candidates": []}))
+    choice = {**LEAST_CHOICE, "method": method, "split": small.split_hash, "chosen": {"zsl": chosen}}
+    path.write_text(json.dumps(choice))
     with pytest.raises(BadInput, match=said) as caught:
         firstsight.benchmark(estimator, small, tuned=path, out=tmp_path / "results", processes=1)
     assert "\n" not in str(caught.value)

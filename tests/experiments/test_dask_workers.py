@@ -20,10 +20,10 @@ import pytest
 
 import firstsight
 from firstsight.errors import BadInput
-from firstsight.experiments import cluster as dask
+from firstsight.experiments import executors
 from firstsight.experiments.entries import Entry
-from firstsight.experiments.session import Runner
-from firstsight.experiments.worker import ClusterProblem
+from firstsight.experiments.executors import ClusterProblem
+from firstsight.experiments.session import Session
 
 pytest.importorskip("distributed")
 
@@ -114,8 +114,8 @@ def test_a_worker_that_is_killed_costs_no_cell_and_the_records_are_those_of_this
     doomed = cluster.worker()
     cluster.worker()
     if disk == "none":  # the workers do not have the folder of results: they are sent the arrays
-        order = Runner._order
-        monkeypatch.setattr(Runner, "_order", lambda *a: json.dumps(json.loads(order(*a)) | {"data": "/nowhere"}))
+        order = Session._order
+        monkeypatch.setattr(Session, "_order", lambda *a: json.dumps(json.loads(order(*a)) | {"data": "/nowhere"}))
     kill = _after(3, lambda: doomed.send_signal(signal.SIGKILL))
     about = {"engine": "dask", "scheduler": cluster.address, "progress": kill}
     table = firstsight.benchmark(entries, small, seeds=2, out=tmp_path / "there", **about)
@@ -146,7 +146,7 @@ def test_a_worker_with_another_version_is_refused_at_the_start_and_when_it_joins
     with pytest.raises(ClusterProblem, match=said):
         firstsight.benchmark("eszsl", small, **about)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dask.Cluster, "_refuse_other_versions", lambda self: None)
+        patch.setattr(executors.ClusterWorkers, "_check_versions", lambda self: None)
         with pytest.raises(ClusterProblem, match=r"has firstsight 0\.0\.1"):
             firstsight.benchmark("eszsl", small, **about)
     assert _records(tmp_path / "out") == []
@@ -177,13 +177,13 @@ def test_a_scheduler_that_goes_away_is_one_sentence_and_finished_cells_are_kept(
     ],
 )
 def test_a_scheduler_that_does_not_answer_is_one_sentence(small, monkeypatch, kind, address, said):
-    monkeypatch.setattr(dask, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(executors, "ANSWER_SECONDS", 0.3)
     with pytest.raises(kind, match=re.escape(said)):
         firstsight.benchmark("eszsl", small, engine="dask", scheduler=address, progress=False)
 
 
 def test_a_scheduler_without_workers_is_one_sentence(cluster, small, monkeypatch):
-    monkeypatch.setattr(dask, "WORKER_SECONDS", 0.3)
+    monkeypatch.setattr(executors, "WORKER_SECONDS", 0.3)
     with pytest.raises(ClusterProblem, match=r"had no workers within 0.3 seconds; start some: `dask worker tcp://"):
         firstsight.benchmark("eszsl", small, engine="dask", scheduler=cluster.address, progress=False)
 

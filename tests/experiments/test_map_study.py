@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from firstsight.experiments.map_study import is_current, make_map, map_file
+from firstsight.experiments.benchmark import is_map_current, make_map, map_file
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +43,8 @@ def test_the_labels_are_those_of_test_rows(made, small):
 def test_a_map_of_another_split_is_not_current(made, small):
     folder, _ = made
     path = map_file(folder, "small")
-    assert is_current(path, small)
+    assert is_map_current(path, small)
     other = replace(small, test_seen=small.test_seen[1:])
-    assert not is_current(path, other)
-    assert not is_current(folder / "nothing.npz", small)
+    assert not is_map_current(path, other)
+    assert not is_map_current(folder / "nothing.npz", small)
     assert [p.name for p in folder.iterdir()] == ["maps"]  # no checkpoint is left

@@ -6,10 +6,19 @@ from pathlib import Path
 import pytest
 
 from firstsight.errors import BadInput, UnknownName
-from firstsight.experiments.plan import Job, choose_methods, longest_first, make_plan, missing, parameters_hash
+from firstsight.experiments.plan import (
+    Job,
+    TunedParameters,
+    choose_methods,
+    longest_first,
+    make_plan,
+    missing,
+    parameters_hash,
+)
 from firstsight.experiments.records import Record
 from firstsight.methods import all_methods
 from firstsight.methods.deep_embedding import PRESETS
+from least_record import LEAST_RECORD
 
 
 def _cells(jobs):
@@ -50,7 +59,7 @@ def test_an_unknown_method_or_none_is_refused(words, error):
 
 
 def _done(job, **more):
-    values = {"schema": 1, "status": "done", "seconds": 1.0, "given": job.given, **more}
+    values = {**LEAST_RECORD, "seconds": 1.0, "given": job.given, "parameters_hash": parameters_hash(job), **more}
     return [Record.model_validate_json(json.dumps({**values, **cell._asdict()})) for cell in job.cells()]
 
 
@@ -96,7 +105,9 @@ def test_what_a_fit_begins_with_does_not_depend_on_the_seed_or_the_setting():
 
 def test_calibration_goes_back_to_generalized_cells_that_were_finished_without_it():
     jobs = make_plan("small", ["eszsl", "sae"])
-    with_it, without = ({"seen_unseen": {"calibrated": c}} for c in ({"constant": 0.5, "h": 1.0}, None))
+    calibrated = {"constant": 0.5, "ts": 1.0, "tr": 1.0, "h": 1.0}
+    curve = {"ausuc": 1.0, "best_h": 1.0, "curve": []}
+    with_it, without = ({"seen_unseen": {**curve, "calibrated": c}} for c in (calibrated, None))
     there = [*_done(jobs[0], **with_it), *_done(jobs[1], **without)]
     assert missing(jobs, there) == []
     assert _cells(missing(jobs, there, calibrate=True)) == [("sae", "gzsl", 0)]
@@ -105,7 +116,7 @@ def test_calibration_goes_back_to_generalized_cells_that_were_finished_without_i
 def test_settings_tuned_to_different_parameters_need_two_fits_and_the_same_ones_need_one():
     def tuned(zsl, gzsl):
         values = {"zsl": zsl, "gzsl": gzsl}
-        return {"eszsl": {s: {"parameters": {"feature_penalty": v}, "tuned": {"folds": 3}} for s, v in values.items()}}
+        return {"eszsl": {s: TunedParameters({"feature_penalty": v}, {"folds": 3}) for s, v in values.items()}}
 
     two = make_plan("small", ["eszsl"], tuned=tuned(1.0, 2.0))
     assert [(job.settings, job.given) for job in two] == [
@@ -113,11 +124,11 @@ def test_settings_tuned_to_different_parameters_need_two_fits_and_the_same_ones_
         (("gzsl",), {"feature_penalty": 2.0}),
     ]
     (one,) = make_plan("small", ["eszsl"], tuned=tuned(1.0, 1.0))
-    assert (one.settings, one.tuned) == (("zsl", "gzsl"), {"folds": 3})
+    assert (one.settings, one.tuned) == (("zsl", "gzsl"), {"folds": 3, "set_by_hand": []})
 
 
 def test_what_is_given_by_hand_beats_what_was_tuned():
-    tuned = {"eszsl": {"zsl": {"parameters": {"feature_penalty": 1.0, "attribute_penalty": 2.0}, "tuned": {}}}}
+    tuned = {"eszsl": {"zsl": TunedParameters({"feature_penalty": 1.0, "attribute_penalty": 2.0}, {})}}
     (job,) = make_plan("small", ["eszsl"], ("zsl",), given={"eszsl": {"feature_penalty": 9.0}}, tuned=tuned)
     assert job.given == {"feature_penalty": 9.0, "attribute_penalty": 2.0}
 
@@ -144,7 +155,7 @@ RECORDS = sorted((Path(__file__).parents[2] / "results").glob("*.jsonl"))
 def test_a_record_is_known_again_exactly_while_its_parameters_are_what_the_method_begins_with(path):
     for line in path.read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
-        if record["status"] != "done" or "parameters_hash" not in record:
+        if record["status"] != "done":
             continue
         names = ("dataset", "method", "seed", "given", "variant", "study")
         job = Job(settings=(record["setting"],), **{name: record[name] for name in names})

@@ -20,16 +20,16 @@ def test_each_method_has_the_same_budget_and_its_own_file(small, tmp_path):
     told = []
     gfzsl, eszsl = _tune_all(small, tmp_path, progress=told.append)
     for choice in (gfzsl, eszsl):
-        file = choice.to_file()
-        of_folds = [len(c.scores["zsl"]) for c in choice.candidates]
-        assert len(choice.candidates) == 6
+        file = choice.result
+        of_folds = [len(c.t1) for c in file.candidates]
+        assert len(file.candidates) == 6
         assert set(of_folds) <= {2, 6}  # a third of the folds, or all of them
         assert 1 <= of_folds.count(6) <= 3  # the defaults and the best for each objective
         assert file.fits == sum(of_folds)
         assert file.rule.startswith("the highest mean among candidates whose gain over the defaults exceeds")
         assert (file.folds, file.calibrated, file.race) == (6, True, True)
         assert file.independent_folds == pytest.approx(14 / 5)
-    assert len(told) == gfzsl.to_file().fits + eszsl.to_file().fits
+    assert len(told) == gfzsl.result.fits + eszsl.result.fits
     assert sorted(p.name for p in (tmp_path / "tuned").iterdir()) == ["small-eszsl.json", "small-gfzsl.json"]
     assert [f.method for _, f in read_choices(tmp_path / "tuned")] == ["eszsl", "gfzsl"]
 
@@ -39,8 +39,8 @@ def test_h_is_the_one_with_the_best_constant_of_the_fold(small, tmp_path):
     fold = small.validation_folds(3)[0]
     curve = measure_generalized(fit_on(ESZSL(), fold), fold)["trade_off"]
     highest = max(harmonic_mean(ts, tr) for ts, tr in zip(curve.ts, curve.tr, strict=True))
-    default = next(c for c in choice.candidates if c.parameters == choice.default)
-    assert default.scores["gzsl"][0] == pytest.approx(100 * highest, abs=0.00501)
+    default = next(c for c in choice.result.candidates if c.parameters == choice.result.default)
+    assert default.h[0] == pytest.approx(100 * highest, abs=0.00501)
 
 
 def test_what_is_there_is_read_and_not_made_again(small, tmp_path):
@@ -50,7 +50,7 @@ def test_what_is_there_is_read_and_not_made_again(small, tmp_path):
     assert told == []
     assert [c.chosen for c in again] == [c.chosen for c in first]
     assert all(one.table.equals(other.table) for one, other in zip(again, first, strict=True))
-    assert [c.to_file() for c in again] == [c.to_file() for c in first]
+    assert [c.result for c in again] == [c.result for c in first]
 
 
 def test_another_search_in_its_place_is_told_and_kept(small, tmp_path, capsys):
@@ -71,7 +71,7 @@ def test_a_second_search_beside_the_first_is_refused(small, tmp_path):
 
     (choice,) = _tune_all(small, tmp_path, ["eszsl"], progress=again)
     assert len(refused) == 1
-    assert choice.candidates
+    assert choice.result.candidates
 
 
 def test_what_has_nothing_to_search_does_not_stop_the_others(small, tmp_path):

@@ -45,8 +45,8 @@ def test_values_that_a_preset_stands_for_are_the_defaults(small):
     own = quick.resolved_parameters()["penalty"]
     choice = _tune(small, quick, grid={"penalty": [own, 10 * own]}, objective="t1", folds=2)
     assert quick.penalty is None
-    assert choice.default == {"penalty": own}
-    assert "else the defaults" in choice.rule
+    assert choice.result.default == {"penalty": own}
+    assert "else the defaults" in choice.result.rule
 
 
 def test_a_race_starts_its_worker_processes_once(small, monkeypatch):
@@ -57,9 +57,9 @@ def test_a_race_starts_its_worker_processes_once(small, monkeypatch):
             started.append(threads)
             super().__init__(threads)
 
-    monkeypatch.setattr("firstsight.experiments.workers._Process", Counted)
+    monkeypatch.setattr("firstsight.experiments.executors._LocalProcess", Counted)
     choice = _tune(small, objective="t1", race=True, folds=3)
-    assert {len(candidate.scores["zsl"]) for candidate in choice.candidates} == {1, 3}  # it has raced in two turns
+    assert {len(candidate.t1) for candidate in choice.result.candidates} == {1, 3}  # it has raced in two turns
     assert len(started) == 1
 
 
@@ -87,7 +87,7 @@ def test_what_is_set_on_the_estimator_is_not_searched(small):
     choice = _tune(small, ESZSL(feature_penalty=7.0), grid=None, folds=1)
     assert set(choice.best) == {"attribute_penalty"}
     assert choice.chosen["gzsl"]["feature_penalty"] == 7.0
-    assert choice.to_file().fixed == {"feature_penalty": 7.0}
+    assert choice.result.fixed == {"feature_penalty": 7.0}
 
 
 def test_a_search_goes_on_in_its_folder(small, tmp_path):

@@ -7,13 +7,14 @@ import pytest
 
 from firstsight.errors import BadInput
 from firstsight.evaluation import evaluate
-from firstsight.experiments import session as runner
-from firstsight.experiments.candidates import Trials, best_of, forget_trials, grid_candidates
+from firstsight.experiments.choices import choose, grid_candidates
 from firstsight.experiments.entries import Entry
+from firstsight.experiments.executors import open_workers
 from firstsight.experiments.jobs import run_job
 from firstsight.experiments.plan import Job
 from firstsight.experiments.records import file_stem
-from firstsight.experiments.workers import engine_of
+from firstsight.experiments.session import Session
+from firstsight.experiments.tune import Trials, remove_trials
 from firstsight.methods import ESZSL
 
 GRID = {"feature_penalty": [1e-3, 1.0, 1e3], "attribute_penalty": [1e-3, 1.0]}
@@ -21,10 +22,10 @@ GRID = {"feature_penalty": [1e-3, 1.0, 1e3], "attribute_penalty": [1e-3, 1.0]}
 
 @pytest.fixture
 def trials(small, tmp_path, in_process):
-    def make(method="eszsl", objectives=("zsl", "gzsl"), fixed=None, tell=lambda records: None):
+    def make(method="eszsl", objectives=("zsl", "gzsl"), fixed=None, on_fit=lambda records: None):
         folds = small.validation_folds(3)
-        entry, engine = Entry(method, method, fixed or {}), engine_of(processes=1)
-        return Trials(tmp_path / "trials", folds, entry, list(objectives), 0, engine, tell)
+        entry, workers = Entry(method, method, fixed or {}), open_workers(processes=1)
+        return Trials(tmp_path / "trials", folds, entry, list(objectives), 0, workers, on_fit)
 
     return make
 
@@ -33,7 +34,7 @@ def test_a_candidate_has_the_figures_of_the_protocol_on_every_fold(trials, small
     both = trials().score([{"feature_penalty": 1.0}])
     for objective, figure in (("zsl", "t1"), ("gzsl", "h")):
         expected = [100 * getattr(evaluate(ESZSL(feature_penalty=1.0), f), figure) for f in small.validation_folds(3)]
-        assert both[0].scores[objective] == pytest.approx(expected, abs=0.00501)
+        assert both[0].scores(objective) == pytest.approx(expected, abs=0.00501)
 
 
 def test_an_inductive_method_is_fitted_once_for_both_objectives(trials, monkeypatch):
@@ -44,39 +45,39 @@ def test_an_inductive_method_is_fitted_once_for_both_objectives(trials, monkeypa
 
 
 def test_the_whole_grid_is_scored_in_its_order_and_nothing_twice(trials):
-    told = []
-    found = trials(tell=told.append).score(grid_candidates(GRID))
+    fits = []
+    found = trials(on_fit=fits.append).score(grid_candidates(GRID))
     assert [c.parameters for c in found] == grid_candidates(GRID)
-    assert len(told) == 18  # six candidates, three folds; a fit tells of both objectives at once
-    assert best_of(found, "zsl").mean("zsl") > min(c.mean("zsl") for c in found)  # there was something to choose
-    told.clear()
-    assert trials(tell=told.append).score(grid_candidates(GRID)) == found
-    assert told == []
+    assert len(fits) == 18  # six candidates, three folds; a fit tells of both objectives at once
+    assert choose(found, "zsl").mean("zsl") > min(c.mean("zsl") for c in found)  # there was something to choose
+    fits.clear()
+    assert trials(on_fit=fits.append).score(grid_candidates(GRID)) == found
+    assert fits == []
 
 
 def test_when_they_are_forgotten_only_what_others_put_there_stays(trials):
     first = trials()
     first.score([{}])
-    forget_trials(first.folder, first.folds)
+    remove_trials(first.folder, first.folds)
     assert not first.folder.exists()
     first.score([{}])
     (first.folder / "mine.txt").write_text("kept")
     (first.folder / "mine.jsonl").write_text("")
     (first.folder / ".checkpoints" / file_stem("small fold 1")).mkdir(parents=True)
-    forget_trials(first.folder, first.folds)
+    remove_trials(first.folder, first.folds)
     assert sorted(path.name for path in first.folder.iterdir()) == ["mine.txt"]
 
 
 def test_a_candidate_that_cannot_be_fitted_says_why_and_the_rest_goes_on(trials):
     bad, good = trials().score([{"feature_penalty": -1.0}, {"feature_penalty": 1.0}])
-    assert bad.scores == {}
+    assert bad.scores("zsl") == bad.scores("gzsl") == []
     assert "feature_penalty" in bad.error
-    assert good.scores["zsl"]
+    assert good.scores("zsl")
 
 
 def test_a_collapsing_candidate_does_not_stop_the_search(trials, quick):
     found = trials("deep-embedding", ["zsl"], quick["deep-embedding"]).score([{"separation": v} for v in (0.0, 300.0)])
-    assert best_of(found, "zsl").parameters == {"separation": 300.0}
+    assert choose(found, "zsl").parameters == {"separation": 300.0}
 
 
 def test_trials_with_other_fixed_parameters_are_refused(trials):
@@ -87,13 +88,14 @@ def test_trials_with_other_fixed_parameters_are_refused(trials):
 
 def test_folds_share_one_file_of_features(trials, monkeypatch):
     numbers = set()
-    order = runner.Runner._order
+    order = Session._order
 
-    def look(self, job, place):
-        numbers.add((place.data.name, (place.data / "features.npy").stat().st_ino))
-        return order(self, job, place)
+    def look(self, job):
+        shared = self.files[job.dataset].shared
+        numbers.add((shared.name, (shared / "features.npy").stat().st_ino))
+        return order(self, job)
 
-    monkeypatch.setattr(runner.Runner, "_order", look)
+    monkeypatch.setattr(Session, "_order", look)
     trials().score([{}])
     assert len(numbers) == 3
     assert len({inode for _, inode in numbers}) == 1

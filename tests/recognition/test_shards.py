@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from firstsight.errors import BadInput, CannotWrite
-from firstsight.experiments import cluster as dask
-from firstsight.experiments.worker import ClusterProblem
+from firstsight.experiments import executors
+from firstsight.experiments.executors import ClusterProblem
 from firstsight.recognition import Recognizer
 from firstsight.recognition import shards as on_shards
 
@@ -218,7 +218,7 @@ def test_what_goes_wrong_on_a_cluster_is_one_sentence_and_finished_shards_are_ke
         ):
             recognise.answer_shards(shards, out, engine=client)
     with monkeypatch.context() as patch:
-        patch.setattr(on_shards, "version_here", iter(["0.0.1", "0.0.2"]).__next__)
+        patch.setattr(on_shards, "installed_version", iter(["0.0.1", "0.0.2"]).__next__)
         with pytest.raises(ClusterProblem, match=r"has firstsight 0\.0\.2, and this is 0\.0\.1; install the same"):
             recognise.answer_shards(shards, out, engine=client)
     np.save(shards[2], np.full((3, 16), np.nan, "f4"))
@@ -231,7 +231,7 @@ def test_a_scheduler_that_does_not_answer_is_one_sentence_and_nothing_is_written
     recognise, shards, tmp_path, monkeypatch
 ):
     pytest.importorskip("distributed")
-    monkeypatch.setattr(dask, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(executors, "ANSWER_SECONDS", 0.3)
     with pytest.raises(ClusterProblem, match=re.escape("No Dask scheduler answered at tcp://127.0.0.1:1 within 0.3")):
         recognise.answer_shards(shards, tmp_path / "out", engine="dask", scheduler="tcp://127.0.0.1:1")
     assert not (tmp_path / "out").exists()

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from least_record import LEAST_RECORD
+
 SPACE = dict.fromkeys(("dap", "iap", "cmt", "devise"), "semantic") | dict.fromkeys(("psr", "dem"), "visual")
 LATENT = ("conse", "sse", "latem", "ale", "sje", "eszsl", "sync", "sae", "gfzsl", "rn", "qfsl")
 OURS, TRANSDUCTIVE = "deep-embedding", "transductive-deep-embedding"
@@ -14,6 +16,13 @@ METHODS = SPACE | dict.fromkeys((*LATENT, OURS, TRANSDUCTIVE), "latent")
 LEVELS = {"CUB": 52.0, "ANIMALS42": 48.0, "glyphs": 80.0}
 UNSEEN = {"CUB": 50, "ANIMALS42": 9, "glyphs": 40}
 VERSIONS = {"firstsight": "0.1.0", "python": "3.11.2", "torch": "2.13.0", "numpy": "2.4.6", "scikit-learn": "1.9.0"}
+
+TOUCHED = ("labelled_rows", "labelled_classes", "unlabelled_rows", "test_rows_labelled", "unseen_classes_labelled")
+LEAST_PARTS = {
+    "touched": {**dict.fromkeys(TOUCHED, 0), "unseen_descriptions_in_fit": False, "note": ""},
+    "seen_unseen": {"ausuc": None, "best_h": None, "curve": [], "calibrated": None},
+    "tuned": {"kept_defaults": False, "set_by_hand": []},
+}
 
 
 def class_names(dataset: str) -> list[str]:
@@ -42,10 +51,16 @@ def _pairs(birds):
 
 
 def record(dataset="CUB", method="eszsl", setting="zsl", seed=0, **changes) -> dict:
-    """The least that a record may be: every optional field is left out."""
+    """A record with as little in it as the schema allows; inner parts are completed."""
+    for name, least in LEAST_PARTS.items():
+        if changes.get(name):
+            changes[name] = {**least, **changes[name]}
+    if changes.get("seen_unseen") and changes["seen_unseen"]["calibrated"]:
+        calibrated = dict.fromkeys(("ts", "tr", "h")) | changes["seen_unseen"]["calibrated"]
+        changes["seen_unseen"] = {**changes["seen_unseen"], "calibrated": calibrated}
     key = {"dataset": dataset, "method": method, "setting": setting, "seed": seed, "variant": {}, "study": ""}
     figures = {"t1": 50.0 + seed} if setting == "zsl" else {"ts": 20.0 + seed, "tr": 60.0, "h": 30.0 + seed}
-    return {"schema": 1, "status": "done", **key, **figures, "split": f"split of {dataset}", **changes}
+    return {**LEAST_RECORD, **key, **figures, "split": f"split of {dataset}", **changes}
 
 
 def full_record(dataset: str, method: str, setting: str, seed: int, **changes) -> dict:
@@ -77,7 +92,7 @@ def full_record(dataset: str, method: str, setting: str, seed: int, **changes) -
     else:
         ts, tr = round(level * (0.85 if transductive else 0.45), 2), round(60 + random.normal(), 2)
         seen = {f"seen {i}": round(float(v), 2) for i, v in enumerate(np.clip(random.normal(tr, 15, 60), 0, 100))}
-        made |= {"ts": ts, "tr": tr, "h": round(2 * ts * tr / (ts + tr), 2), "t1": None, "confusion": None}
+        made |= {"ts": ts, "tr": tr, "h": round(2 * ts * tr / (ts + tr), 2), "t1": None, "confusion": []}
         made["per_class"] = {"ts": dict(zip(names, (accuracy * 0.6).round(2).tolist(), strict=True)), "tr": seen}
         made["seen_unseen"] = _trade_off(level, tr, ts)
     if method == TRANSDUCTIVE:
@@ -103,6 +118,7 @@ def _trade_off(level, tr, ts):
     }
     return {
         "ausuc": round(float(np.diff(curve[:, 0]) @ (curve[1:, 1] + curve[:-1, 1])) / 200, 2),
+        "best_h": calibrated["h"],
         "curve": curve.tolist(),
         "calibrated": calibrated,
     }

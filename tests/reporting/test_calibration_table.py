@@ -9,7 +9,7 @@ def _texts(table):
 
 def test_calibrated_figures_stand_beside_those_as_they_are(read, synthetic):
     fixed = {"constant": 0.5, "ts": 40.0, "tr": 60.0, "h": 48.0}
-    whole = synthetic.record(setting="gzsl", seen_unseen={"ausuc": 33.3, "curve": None, "calibrated": fixed})
+    whole = synthetic.record(setting="gzsl", seen_unseen={"ausuc": 33.3, "calibrated": fixed})
     part = synthetic.record(setting="gzsl", method="rn", seen_unseen={"ausuc": 20.0, "calibrated": None})
     table = calibration_table(read([whole, part]))
     assert _texts(table) == [["eszsl", "33.3", "30.0", "48.0"], ["rn", "20.0", "30.0", "–"]]

@@ -21,7 +21,7 @@ def test_tradeoffs_name_the_largest_areas_and_leave_the_others_grey(results):
 
 
 def test_a_curve_that_lacks_its_cross_is_explained(read, synthetic):
-    curve = {"curve": [[0.0, 60.0], [40.0, 0.0]]}
+    curve = {"ausuc": None, "best_h": None, "curve": [[0.0, 60.0], [40.0, 0.0]], "calibrated": None}
     crossed = {**curve, "calibrated": {"constant": 0.5, "ts": 20.0, "tr": 30.0, "h": 24.0}}
     cells = {"ale": crossed, "rn": curve}
     records = [synthetic.record(method=m, setting="gzsl", seen_unseen=own) for m, own in cells.items()]

@@ -27,47 +27,43 @@ from firstsight.cli.options import (
 )
 from firstsight.errors import BadInput
 from firstsight.evaluation import TITLES
-from firstsight.experiments.benchmark import Show, in_a_line
-from firstsight.experiments.plan import Job, in_words
+from firstsight.experiments.benchmark import OnEvent, format_record
+from firstsight.experiments.plan import Job, format_params
 from firstsight.experiments.records import Key, Record, key_of
 from firstsight.experiments.session import Event, Session
 
 if TYPE_CHECKING:
     from firstsight.data import ZeroShotDataset
     from firstsight.experiments.benchmark import Plans
-    from firstsight.experiments.session import Session
 
-
-# What a benchmark shows: a live table where somebody watches, else one line per finished cell.
-
-EVERY = 60.0  # seconds between two signs of life where nobody watches
+EVERY = 60.0  # seconds between two progress lines where the output is no terminal
 
 
 class Display:
-    """Follows a session; `show` hears of every job that begins or ends."""
+    """Progress of a session: a live table on a terminal, else one line per finished cell."""
 
     def __init__(self, plans: dict[str, list[Job]], session: Session, out: Path):
         self.console = screen()
         self.plans, self.out = plans, out
         cells = {key_of(cell) for jobs in plans.values() for job in jobs for cell in job.cells()}
         self.total = len(cells)
-        self.records: dict[Key, Record] = {key_of(r): r for r in session.there if key_of(r) in cells}
+        self.records: dict[Key, Record] = {key_of(r): r for r in session.finished if key_of(r) in cells}
         self.failures = 0
-        self._there = len(self.records)
+        self._finished_before = len(self.records)
         self._running: list[tuple[Job, float]] = []
         self._began = time.monotonic()
         self._live: Live | None = None
         self._ended = threading.Event()
 
-    def __enter__(self) -> Show:
-        if self._there:
-            self.console.print(f"{self._there} of {self.total} cells are in {self.out} already.")
-        if self.console.is_terminal and self._there < self.total:
+    def __enter__(self) -> OnEvent:
+        if self._finished_before:
+            self.console.print(f"{self._finished_before} of {self.total} cells are in {self.out} already.")
+        if self.console.is_terminal and self._finished_before < self.total:
             self._live = Live(get_renderable=self._view, console=self.console, refresh_per_second=2, transient=True)
             self._live.start()
         if self._live is None:
-            threading.Thread(target=self._give_signs, daemon=True).start()
-        return self.show
+            threading.Thread(target=self._print_progress, daemon=True).start()
+        return self.on_event
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._ended.set()
@@ -83,16 +79,16 @@ class Display:
                 self.console.print(in_one_line(what))
         self.console.print(f"{len(self.records) - self.failures} of {self.total} cells are done; records: {self.out}")
 
-    def show(self, event: Event) -> None:
-        """A job began or ended."""
+    def on_event(self, event: Event) -> None:
+        """Update the display as a job begins or ends."""
         self._running = event.running
         for record in event.records or []:
             self.records[key_of(record)] = record
             self.failures += record.status == "failed"
             if self._live is None:
-                self.console.print(f"[{len(self.records)}/{self.total}] {in_a_line(record)}")
+                self.console.print(f"[{len(self.records)}/{self.total}] {format_record(record)}")
 
-    def _give_signs(self) -> None:
+    def _print_progress(self) -> None:
         while not self._ended.wait(EVERY):
             now = time.monotonic()
             under_way = ", ".join(f"{job.dataset} {job.name} ({now - began:.0f} s)" for job, began in self._running)
@@ -114,7 +110,7 @@ class Display:
             table.add_column(title, justify="right")
         rows: dict[str, list[Record]] = {}
         for job in self.plans[dataset]:
-            title = f"{job.method} {in_words(job.variant)}".rstrip()
+            title = f"{job.method} {format_params(job.variant)}".rstrip()
             cells = [self.records.get(key_of(cell)) for cell in job.cells()]
             rows.setdefault(title, []).extend(r for r in cells if r is not None)
         for title, records in rows.items():
@@ -130,9 +126,6 @@ class Display:
 def _mean(records: list[Record], name: str) -> str:
     values = [value for r in records if (value := getattr(r, name)) is not None]
     return f"{sum(values) / len(values):.1f}" if values else ""
-
-
-# `firstsight benchmark`: every method on every data set, one record per cell, safe against being killed.
 
 
 class Study(StrEnum):
@@ -193,7 +186,7 @@ def benchmark(
     values: ValuesOption = None,
     calibrate: CalibrateOption = False,
 ) -> None:
-    """Fit and judge methods on data sets; killed and started again, it does only what is missing.
+    """Fit and evaluate methods on data sets; killed and started again, it does only what is missing.
 
     An inductive method is fitted once per seed for both settings, a transductive one once per setting. A cell that
     fails is recorded with its error, the rest goes on, and the next start tries it again.
@@ -209,29 +202,28 @@ def benchmark(
     if study == Study.map:
         _make_maps(datasets, out, tuned, given)
         return
-    shown: list[Display] = []
+    displays: list[Display] = []
 
     def follow(plans: Plans, session: Session) -> Display:
-        shown.append(Display(plans, session, out))
-        return shown[0]
+        displays.append(Display(plans, session, out))
+        return displays[0]
 
-    entries = [Entry(word, word, given.get(word, {})) for word in chosen]
-    word = "" if study == Study.none else study.value
+    entries = [Entry(name, name, given.get(name, {})) for name in chosen]
     run(
         entries, datasets, seeds=seeds, settings=settings_of(setting), out=out, tuned=tuned, calibrate=calibrate,
-        study=word, values=numbers, engine=engine.value, scheduler=scheduler, processes=processes,
-        progress=follow,
+        study="" if study == Study.none else study.value, values=numbers, engine=engine.value, scheduler=scheduler,
+        processes=processes, progress=follow,
     )  # fmt: skip
-    if shown[0].failures:
+    if displays[0].failures:
         raise typer.Exit(1)
 
 
-def _methods(words: str, study: Study) -> list[str]:
+def _methods(names: str, study: Study) -> list[str]:
     from firstsight.experiments.plan import STUDIED, choose_methods
 
     if study in (Study.none, Study.defaults):
-        return choose_methods(words)
-    chosen = list(STUDIED) if words == "all" else choose_methods(words)
+        return choose_methods(names)
+    chosen = list(STUDIED) if names == "all" else choose_methods(names)
     if strange := [name for name in chosen if name not in STUDIED]:
         raise BadInput(f"--study {study} is about {' and '.join(STUDIED)}; leave {strange[0]} out of --methods.")
     return chosen
@@ -255,29 +247,21 @@ def read_values(words: str | None, study: Study) -> list[float] | None:
 def _make_maps(
     datasets: list[ZeroShotDataset], out: Path, tuned: Path | None, given: dict[str, dict[str, Any]]
 ) -> None:
-    from firstsight._io.terminal import logger, screen
-    from firstsight.experiments.benchmark import choices_for
-    from firstsight.experiments.choices import untuned
-    from firstsight.experiments.map_study import is_current, make_map, map_file
+    from firstsight.experiments.benchmark import choices_for, is_map_current, make_map, map_file
     from firstsight.experiments.plan import STUDIED
 
     console = screen()
-    choices = choices_for(tuned, datasets)
-    for line in untuned(choices, list(STUDIED), ("gzsl",)):
-        logger.warning("%s", line)
+    choices = choices_for(tuned, datasets, list(STUDIED), ("gzsl",))
     for dataset in datasets:
         path = map_file(out, dataset.name)
-        if is_current(path, dataset):
+        if is_map_current(path, dataset):
             console.print(f"{path} exists already; remove it to make it again.")
             continue
-        make_map(dataset, out, _for_maps(choices.get(dataset.name, {}), given), tell=console.print)
+        # A map shows the generalized setting.
+        chosen = {method: c["gzsl"].parameters for method, c in choices.get(dataset.name, {}).items()}
+        parameters = {method: {**chosen.get(method, {}), **given.get(method, {})} for method in STUDIED}
+        make_map(dataset, out, parameters, on_step=console.print)
         console.print(f"map: {path}")
-
-
-def _for_maps(choices: dict[str, Any], given: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Parameters by method; a map shows the generalized setting."""
-    names = {*choices, *given}
-    return {n: {**choices.get(n, {}).get("gzsl", {}).get("parameters", {}), **given.get(n, {})} for n in names}
 
 
 def read_parameters(words: list[str] | None, methods: list[str]) -> dict[str, dict[str, Any]]:

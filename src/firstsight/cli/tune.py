@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from firstsight.experiments.candidates import Candidate
+    from firstsight.experiments.choices import Candidate
     from firstsight.experiments.entries import Entry
     from firstsight.experiments.records import Record
     from firstsight.experiments.tune import Choice
@@ -102,11 +102,11 @@ def tune(
     FILE.trials, and the same command goes on from there when it was killed.
     """
     from firstsight.data import load_dataset
-    from firstsight.experiments.candidates import forget_trials
-    from firstsight.experiments.choices import refuse_to_lose
+    from firstsight.experiments.choices import check_overwrite
+    from firstsight.experiments.tune import remove_trials
     from firstsight.experiments.tune import tune as run
 
-    _refuse_contradictions(objective, search, trials, out)
+    _check_contradictions(objective, search, trials, out)
     where: dict[str, Any] = {"engine": engine.value, "scheduler": scheduler, "processes": processes}
     if methods is not None:
         alone = {"--grid": grid, "--set": set, "--preset": preset, "--trials": trials, "--out": out}
@@ -118,25 +118,25 @@ def tune(
     dataset = load_dataset(data, features)
     trials_folder = None if json is None else json.with_name(json.name + ".trials")
     if json is not None:
-        refuse_to_lose(json, entry.name, dataset.name, list(settings_of(objective)))
+        check_overwrite(json, entry.name, dataset.name, list(settings_of(objective)))
     if trials_folder is not None and trials_folder.is_dir():
         _console().print(f"Going on from {trials_folder}.", style="dim")
     choice = run(
         entry, dataset, objective=objective.value, grid=values, folds=folds or 3, search=search.value,
-        trials=trials, calibrated=calibrated, **where, out=trials_folder, random_state=seed, progress=_tell,
+        trials=trials, calibrated=calibrated, **where, out=trials_folder, random_state=seed, progress=_print_fit,
     )  # fmt: skip
     show_choice(choice)
     if out is not None:
         _save_model(choice, out)
     if json is not None and trials_folder is not None:
         choice.save(json)
-        forget_trials(trials_folder, dataset.validation_folds(choice.folds))
+        remove_trials(trials_folder, dataset.validation_folds(choice.result.folds))
 
 
-def _tell(records: list[Record]) -> None:
-    from firstsight.experiments.tune import fit_in_a_line
+def _print_fit(records: list[Record]) -> None:
+    from firstsight.experiments.tune import format_fit
 
-    _console().print(fit_in_a_line(records))
+    _console().print(format_fit(records))
 
 
 def _tunable_default(fixed: dict[str, Any], grid: list[str] | None) -> str:
@@ -161,7 +161,7 @@ def _entry(method: str, fixed: dict[str, Any]) -> Entry:
     return Entry(word, word, fixed)
 
 
-def _refuse_contradictions(objective: Setting, search: Search, trials: int | None, out: Path | None) -> None:
+def _check_contradictions(objective: Setting, search: Search, trials: int | None, out: Path | None) -> None:
     if out is not None and out.exists() and not (out / "model.json").is_file():
         raise BadInput(f"{out} exists and is not a model folder; choose another place or remove it first.")
     if objective == Setting.both and (out is not None or search == Search.optuna):
@@ -174,18 +174,18 @@ def _refuse_contradictions(objective: Setting, search: Search, trials: int | Non
 def show_choice(choice: Choice) -> None:
     """The table of candidates, and what was chosen for each objective."""
     from firstsight.evaluation import TITLES
-    from firstsight.experiments.candidates import FIGURE, at_an_end
-    from firstsight.experiments.plan import in_words
+    from firstsight.experiments.choices import METRICS, parameters_at_edge
+    from firstsight.experiments.plan import format_params
 
-    console = _console()
-    best = {o: choice.winner(o) for o in choice.objectives}
-    console.print(f"On {choice.folds} {'fold' if choice.folds == 1 else 'folds'} of validation classes:")
-    console.print(_table(choice.candidates, best), soft_wrap=False)
+    console, result = _console(), choice.result
+    best = {o: choice.winner(o) for o in choice.chosen}
+    console.print(f"On {result.folds} {'fold' if result.folds == 1 else 'folds'} of validation classes:")
+    console.print(_table(result.candidates, best), soft_wrap=False)
     for objective, winner in best.items():
-        ends = at_an_end(winner, choice.grid) if choice.search == "grid" else []
+        ends = parameters_at_edge(winner, result.grid) if result.search == "grid" else []
         hint = f"  (the end of what was tried for {' and '.join(ends)}: --grid can go further)" if ends else ""
-        kept = " (the defaults: no gain beyond the noise between folds)" if winner.parameters == choice.default else ""
-        console.print(f"chosen for {TITLES[FIGURE[objective]]}: {in_words(winner.parameters)}{kept}{hint}")
+        kept = " (the defaults: no gain beyond the noise between folds)" if winner.parameters == result.default else ""
+        console.print(f"chosen for {TITLES[METRICS[objective]]}: {format_params(winner.parameters)}{kept}{hint}")
 
 
 def _folder_for_several(others: dict[str, Any], json: Path | None) -> Path:
@@ -203,17 +203,17 @@ def _tune_all(
 ) -> None:  # fmt: skip
     from firstsight.data import load_dataset
     from firstsight.experiments.plan import cheapest_first, choose_methods
-    from firstsight.experiments.tune import fit_in_a_line, tune_all
+    from firstsight.experiments.tune import format_fit, tune_all
 
     words = choose_methods(methods)
     choices = tune_all(
         cheapest_first(words) if methods.strip() == "all" else words, load_dataset(data, features), out=folder,
         objective=objective.value, folds=folds, **where, random_state=seed,
-        progress=lambda records: _console().print(f"{records[0].method}: {fit_in_a_line(records)}"),
+        progress=lambda records: _console().print(f"{records[0].method}: {format_fit(records)}"),
     )  # fmt: skip
     for choice in choices:
-        file = choice.to_file()
-        _console().print(f"\n{choice.entry.name}: {len(choice.candidates)} candidates, {file.fits} fits.", style="bold")
+        result = choice.result
+        _console().print(f"\n{result.method}: {len(result.candidates)} candidates, {result.fits} fits.", style="bold")
         show_choice(choice)
 
 
@@ -222,7 +222,7 @@ def _save_model(choice: Choice, out: Path) -> None:
     from firstsight.persistence.model_schema import Provenance
 
     model, dataset = choice.fit(verbose=True), choice.dataset
-    save(model, out, Provenance.of(model, dataset, seed=choice.seed, tuned=choice.best))
+    save(model, out, Provenance.of(model, dataset, seed=choice.result.seed, tuned=choice.best))
     _console().print(f"Trained on all {len(dataset.train)} training rows and saved to {out}.")
 
 
@@ -249,7 +249,7 @@ def read_grid(words: list[str] | None, fixed: dict[str, Any]) -> dict[str, list[
 
 
 def _figure(candidate: Candidate, objective: str) -> str:
-    if not candidate.scores:
+    if candidate.error:
         return "failed"
     deviation = candidate.deviation(objective)
     return f"{candidate.mean(objective):.2f}" + ("" if deviation is None else f" ± {deviation:.2f}")
@@ -259,9 +259,9 @@ def _table(candidates: list[Candidate], best: dict[str, Candidate]) -> Table:
     from rich.table import Table
 
     from firstsight.evaluation import TITLES
-    from firstsight.experiments.candidates import FIGURE
+    from firstsight.experiments.choices import METRICS
 
-    titles = {objective: TITLES[FIGURE[objective]] for objective in best}
+    titles = {objective: TITLES[METRICS[objective]] for objective in best}
     table = Table(box=None, pad_edge=False, header_style="bold")
     first = next(iter(best))
     for name in best[first].parameters:

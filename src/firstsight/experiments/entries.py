@@ -1,8 +1,8 @@
 """What may enter a benchmark or a search, under which name, and where it can run.
 
-A method that is known by a word (firstsight's own, and those of installed packages) is made anew in a worker process
-from that word and its parameters. Everything else (a pipeline, a class of a notebook) is known to this process alone
-and runs here, one after the other: no process ever takes code from a file or a stream.
+A method that is registered under a name (firstsight's, and those of installed packages) is constructed in a worker
+process from that name and its parameters. Everything else (a pipeline, a class of a notebook) is known to this process
+alone and runs here, one after the other: no process ever takes code from a file or a stream.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from firstsight.evaluation import core_of
 from firstsight.evaluation.estimators import parameter_prefix
 from firstsight.methods import ZeroShotClassifier, all_methods, find_method, make_estimator
 
-# Set by the benchmark: the seed of the cell, its setting, the place of its checkpoint.
+# Set by the benchmark: the seed of the cell, its setting, the path of its checkpoint.
 _SUPPLIED = ("random_state", "setting", "checkpoint")
 
 
@@ -35,7 +35,7 @@ class Entry:
     """An estimator and the name that its records bear."""
 
     name: str
-    word: str = ""  # a method that every process finds by this word; empty: only this process knows the estimator
+    word: str = ""  # the name that every process finds the method by; empty: only this process knows the estimator
     given: dict[str, Any] = field(default_factory=dict)  # its parameters other than defaults, as JSON can hold them
     estimator: Any = field(default=None, repr=False)  # where there is no word: copies of it are fitted
 
@@ -45,61 +45,56 @@ class Entry:
         return type(core_of(self.estimator)) if self.estimator is not None else all_methods()[self.word]
 
     @property
-    def has_chance(self) -> bool:
-        """Whether anything in it takes a `random_state`; else every seed gives the same."""
+    def is_random(self) -> bool:
+        """Whether any part takes a `random_state`; else every seed gives the same."""
         if self.estimator is None:
-            return "random_state" in self.kind._get_param_names()
+            return "random_state" in inspect.signature(self.kind).parameters
         return any(name.rpartition("__")[2] == "random_state" for name in self.estimator.get_params())
 
     def make(self, parameters: Mapping[str, Any], seed: int, setting: str, checkpoint: str | None = None) -> Any:
-        """An unfitted estimator; what is supplied goes where a parameter of that name is."""
-        made = self.kind(**self.given) if self.estimator is None else clone(self.estimator)
-        made.set_params(**parameters)
-        prefix, known = parameter_prefix(made), made.get_params()
+        """Return an unfitted estimator; seed, setting and checkpoint go where a parameter of that name is."""
+        estimator = self.kind(**self.given) if self.estimator is None else clone(self.estimator)
+        estimator.set_params(**parameters)
+        prefix, names = parameter_prefix(estimator), estimator.get_params()
         supplied: dict[str, Any] = {f"{prefix}setting": setting, f"{prefix}checkpoint": checkpoint}
-        supplied |= dict.fromkeys((name for name in known if name.rpartition("__")[2] == "random_state"), seed)
-        return made.set_params(**{name: value for name, value in supplied.items() if name in known})
+        supplied |= dict.fromkeys((name for name in names if name.rpartition("__")[2] == "random_state"), seed)
+        return estimator.set_params(**{name: value for name, value in supplied.items() if name in names})
 
     def with_parameters(self, parameters: Mapping[str, Any]) -> Entry:
-        """The same with other parameters, under the same name."""
+        """Return the same with other parameters, under the same name."""
         if self.estimator is None:
             given = {**self.given, **parameters}
-            make_estimator(self.word, given)  # judges them, which a file may have named
+            make_estimator(self.word, given)  # validates parameters that a file may have named
             return Entry(self.name, self.word, given)
         try:
             estimator = clone(self.estimator).set_params(**parameters)
-        except ValueError as error:  # scikit-learn's own sentence, and a list of what there is
+        except ValueError as error:  # scikit-learn's message, with a list of the parameters
             raise BadInput(" ".join(str(error).split())) from error
-        return Entry(self.name, "", plain(given_of(estimator)), estimator)
+        return Entry(self.name, "", to_json_values(given_of(estimator)), estimator)
 
 
 def entries_of(estimators: Any) -> list[Entry]:
-    """Entries from what a caller names: words, classes, instances, (name, estimator) pairs, a dictionary; or one."""
+    """Return entries of method names, classes, instances, (name, estimator) pairs or a dictionary."""
     if isinstance(estimators, Mapping):
-        entries = [entry_of(one, name) for name, one in estimators.items()]
+        entries = [entry_of(estimator, name) for name, estimator in estimators.items()]
     else:
-        listed = estimators if isinstance(estimators, list | tuple) and not _is_pair(estimators) else [estimators]
-        entries = [entry_of(one[1], one[0]) if _is_named(one) else entry_of(one) for one in listed]
+        is_pair = _is_pair(estimators) and not isinstance(estimators[1], str)  # two names are two methods
+        listed = estimators if isinstance(estimators, list | tuple) and not is_pair else [estimators]
+        entries = [entry_of(item[1], item[0]) if _is_pair(item) else entry_of(item) for item in listed]
     if not entries:
-        raise BadInput("No estimator was named; give a method's word, a class, an instance, or a list of these.")
+        raise BadInput("No estimator was named; give a method's name, a class, an instance, or a list of these.")
     names = [entry.name for entry in entries]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise BadInput(f"Two estimators would be called {twice!r} in the records; name them: [('one', …), ('two', …)].")
     return entries
 
 
-def _is_named(one: Any) -> bool:
-    """Within a list a pair is a name and what it names, which may be a word."""
-    return isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str)
-
-
-def _is_pair(one: Any) -> bool:
-    """Alone, two words are two methods."""
-    return isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str) and not isinstance(one[1], str)
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
 
 
 def entry_of(estimator: Any, name: str | None = None) -> Entry:
-    """The entry of one estimator; without a name it is called after its word or its classes."""
+    """Return the entry of an estimator; without a name it is called after its method or its classes."""
     if isinstance(estimator, Entry):
         return estimator
     if name is not None and (not isinstance(name, str) or not name.strip()):
@@ -110,32 +105,32 @@ def entry_of(estimator: Any, name: str | None = None) -> Entry:
         estimator = estimator()
     if not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
         raise BadInput(
-            "An estimator must be a method's word, or a class or an instance with `fit` and `get_params` (as "
+            "An estimator must be a method's name, or a class or an instance with `fit` and `get_params` (as "
             f"scikit-learn has them); got {type(estimator).__name__}."
         )
     word = next((word for word, cls in all_methods().items() if cls is type(estimator)), "")
-    _refuse_foreign_name(name, word)
-    given = given_of(estimator)
-    if word and plain(given) == given:
-        return Entry(name or word, word, given)
-    return Entry(name or word or description_of(estimator), "", plain(given), estimator)
-
-
-def _refuse_foreign_name(name: str | None, word: str) -> None:
     if name is not None and name in all_methods() and name != word:
         raise BadInput(f"{name!r} is the name of another method; records would mix them up: choose another name.")
+    given = given_of(estimator)
+    if word and to_json_values(given) == given:
+        return Entry(name or word, word, given)
+    return Entry(name or word or description_of(estimator), "", to_json_values(given), estimator)
+
+
+def _ignored_parameters(cls: type) -> set[str]:
+    return {*_SUPPLIED, *getattr(cls, "non_result_params", ())}
 
 
 def given_of(estimator: Any, prefix: str = "") -> dict[str, Any]:
-    """The parameters that are not defaults, those of inner estimators as `step__name`; none that is supplied."""
+    """Return the parameters that are not defaults, those of inner estimators as `step__name`; none that is supplied."""
     defaults = inspect.signature(type(estimator).__init__).parameters
-    beside = {*_SUPPLIED, *getattr(type(estimator), "non_result_params", ())}
+    ignored = _ignored_parameters(type(estimator))
     inner = dict(estimator.steps) if isinstance(estimator, Pipeline) else {}
     given: dict[str, Any] = {}
     for name, value in estimator.get_params(deep=False).items():
         if hasattr(value, "get_params") and not isinstance(value, type):
             inner[name] = value
-        elif name not in beside and name != "steps" and not _same(value, defaults[name].default):
+        elif name not in ignored and name != "steps" and not _is_default(value, defaults[name].default):
             given[f"{prefix}{name}"] = value
     for name, step in inner.items():
         if hasattr(step, "get_params"):
@@ -144,55 +139,55 @@ def given_of(estimator: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def description_of(estimator: Any) -> str:
-    """Its class, or the classes of its steps: `StandardScaler+SJE`."""
+    """Return its class, or the classes of its steps: `StandardScaler+SJE`."""
     if isinstance(estimator, Pipeline):
         return "+".join(description_of(step) for _, step in estimator.steps)
-    core = core_of(estimator)
     if isinstance(estimator, str):  # a step that is "passthrough"
         return estimator
+    core = core_of(estimator)
     return type(estimator).__name__ + ("" if core is estimator else f"({description_of(core)})")
 
 
 def parameters_of(estimator: Any) -> dict[str, Any]:
-    """All parameters as JSON can hold them, presets resolved, without those that do not change results."""
+    """Return all parameters as JSON can hold them, presets resolved, without those that do not change results."""
     if isinstance(estimator, ZeroShotClassifier):
-        return plain(estimator.resolved_parameters())
+        return to_json_values(estimator.resolved_parameters())
     core, prefix = core_of(estimator), parameter_prefix(estimator)
-    beside = {*_SUPPLIED, *getattr(type(core), "non_result_params", ())}
-    known = {name: value for name, value in estimator.get_params().items() if not hasattr(value, "get_params")}
+    ignored = {*_ignored_parameters(type(core)), "steps"}
+    values = {name: value for name, value in estimator.get_params().items() if not hasattr(value, "get_params")}
     if isinstance(core, ZeroShotClassifier):
-        known |= {f"{prefix}{name}": value for name, value in core.resolved_parameters().items()}
-    known |= {f"best__{name}": value for name, value in getattr(estimator, "best_params_", {}).items()}
-    return plain({name: v for name, v in known.items() if name.rpartition("__")[2] not in {*beside, "steps"}})
+        values |= {f"{prefix}{name}": value for name, value in core.resolved_parameters().items()}
+    values |= {f"best__{name}": value for name, value in getattr(estimator, "best_params_", {}).items()}
+    return to_json_values({name: v for name, v in values.items() if name.rpartition("__")[2] not in ignored})
 
 
 def identity_of(estimator: Any) -> Any:
-    """What a fit begins with: classes, all code in it that is not installed, and parameters."""
-    return [description_of(estimator), _own_code(estimator), parameters_of(estimator)]
+    """Return what a fit begins with: classes, all code in it that is not installed, and parameters."""
+    return [description_of(estimator), _code_digest(estimator), parameters_of(estimator)]
 
 
-def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values as JSON holds them; what it cannot hold, as its `repr` (an address in memory is nobody's identity)."""
+def to_json_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values as JSON holds them; what it cannot hold, as its `repr` without addresses in memory."""
     held: dict[str, Any] = json.loads(
         json.dumps(dict(values), default=lambda value: re.sub(r" at 0x[0-9a-f]+", "", repr(value)))
     )
     return held
 
 
-def _own_code(estimator: Any) -> str:
-    """A digest of the classes, their bases, and the functions of all steps that no package brought; empty without any.
+def _code_digest(estimator: Any) -> str:
+    """Return a digest of classes, their bases and functions of all steps that no package brought; empty without any.
 
     In a notebook, a class that was edited is another one under the same name.
     """
-    inside = [estimator, *estimator.get_params().values()]
-    classes = {cls for one in inside if hasattr(one, "get_params") for cls in type(one).__mro__}
-    own = [one for one in classes | {one for one in inside if inspect.isroutine(one)} if not _is_installed(one)]
-    sources = sorted(f"{one.__qualname__} {_source_of(one)}" for one in own)
-    return hashlib.sha256("\n".join(sources).encode()).hexdigest()[:12] if own else ""
+    parts = [estimator, *estimator.get_params().values()]
+    classes = {cls for part in parts if hasattr(part, "get_params") for cls in type(part).__mro__}
+    code = [c for c in classes | {part for part in parts if inspect.isroutine(part)} if not _is_installed(c)]
+    sources = sorted(f"{c.__qualname__} {_source_of(c)}" for c in code)
+    return hashlib.sha256("\n".join(sources).encode()).hexdigest()[:12] if code else ""
 
 
 def _is_installed(code: Any) -> bool:
-    """Whether it is Python's, firstsight's, or of a package that was put where packages go."""
+    """Whether it is Python's, firstsight's, or of a package in a folder of installed packages."""
     if getattr(code, "__module__", None) == "__main__":
         return False
     try:
@@ -201,7 +196,7 @@ def _is_installed(code: Any) -> bool:
         return True
     if {"site-packages", "dist-packages"} & set(file.parts):
         return True
-    return any(file.is_relative_to(place) for place in (sysconfig.get_path("stdlib"), *firstsight.__path__))
+    return any(file.is_relative_to(folder) for folder in (sysconfig.get_path("stdlib"), *firstsight.__path__))
 
 
 def _source_of(code: Any) -> Any:
@@ -212,18 +207,18 @@ def _source_of(code: Any) -> Any:
 
 
 def _compiled(code: Any) -> Any:
-    """Bytecode, names and constants, without addresses in memory."""
+    """Return bytecode, names and constants, without addresses in memory."""
     if isinstance(code, type):
         return {name: _compiled(value) for name, value in vars(code).items() if name not in ("__dict__", "__weakref__")}
     code = getattr(code, "__func__", getattr(code, "fget", code))  # of a class method, of a property
     if inspect.isfunction(code):
-        return [_compiled(code.__code__), plain({"defaults": code.__defaults__, "named": code.__kwdefaults__})]
+        return [_compiled(code.__code__), to_json_values({"defaults": code.__defaults__, "named": code.__kwdefaults__})]
     if inspect.iscode(code):
         return [code.co_code, code.co_names, [_compiled(constant) for constant in code.co_consts]]
-    return plain({"": code})
+    return to_json_values({"": code})
 
 
-def _same(value: Any, default: Any) -> bool:
+def _is_default(value: Any, default: Any) -> bool:
     try:
         return type(value) is type(default) and bool(value == default)
     except (TypeError, ValueError):  # arrays compare to arrays

@@ -1,9 +1,11 @@
-"""Run one job: fit a method once and make the record of every cell that the fit answers."""
+"""Run one job: open its data set, fit a method once, and make the record of every cell that the fit answers."""
 
 from __future__ import annotations
 
 import json
+import socket
 import sys
+import threading
 import time
 import warnings
 from contextlib import suppress
@@ -15,14 +17,17 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 import firstsight
+from firstsight._io.disk_samples import LARGEST_BLOCK, DiskRows, blocks_of
+from firstsight._io.files import remove_stale, write_atomically
 from firstsight.data import ZeroShotDataset
 from firstsight.errors import FirstsightError, StaleCheckpoint
 from firstsight.evaluation import figures, fit_on, fitted_core, harmonic_mean, percent
 from firstsight.evaluation.leakage import Watched
 from firstsight.evaluation.scores import MEASURES, TradeOff, best_constant, measure_generalized
 from firstsight.experiments.entries import description_of, parameters_of
+from firstsight.experiments.executors import DataMissing, check_version, installed_version
 from firstsight.experiments.plan import Job, parameters_hash
-from firstsight.experiments.records import SCHEMA, Cell, Record
+from firstsight.experiments.records import SCHEMA, CellKey, Record, parse_records
 from firstsight.methods import ZeroShotClassifier
 
 # What happened in each round of a transductive fit, judged with labels that only the evaluation has.
@@ -67,49 +72,165 @@ def rounds_of(model: Any, dataset: ZeroShotDataset, setting: str) -> list[dict[s
     return rounds
 
 
-# One job: fit a method once and make the record of every cell that the fit answers.
+# A data set that several processes read without each holding a copy: its features as a memory-mapped file.
 
-Values = dict[str, Any]  # of a record that is being made
+_FEATURES, _ARRAYS_FILE, _NAMES_FILE = "features.npy", "arrays.npz", "names.json"
+_ARRAYS = ("labels", "description_matrix", "train", "test_seen", "test_unseen")
+_NAMES = ("name", "class_names", "attribute_names")
+
+
+def share(dataset: ZeroShotDataset, folder: Path, twin: Path | None = None) -> None:
+    """Write what a fit needs of a data set; `twin` is the folder of one with the same features, which are linked."""
+    features = dataset.features
+    source = None if twin is None else twin / _FEATURES
+    if source is None and isinstance(features, DiskRows) and features.is_whole_file:
+        source = features.path.resolve()
+    if source is None or not _link(source, folder / _FEATURES):
+        write_atomically(folder / _FEATURES, lambda path: _save(path, features))
+    parts = other_parts(dataset)
+    arrays = {name: parts.pop(name) for name in _ARRAYS}
+    write_atomically(folder / _ARRAYS_FILE, lambda path: np.savez(path, **arrays))
+    memory = features.memory if isinstance(features, DiskRows) else None
+    names = {"identity": data_identity(dataset), "memory": memory, **parts}
+    write_atomically(folder / _NAMES_FILE, json.dumps(names, ensure_ascii=False))
+
+
+def other_parts(dataset: ZeroShotDataset) -> dict[str, Any]:
+    """Return what a fit needs besides the features."""
+    return {name: getattr(dataset, name) for name in (*_ARRAYS, *_NAMES)}
+
+
+def data_identity(dataset: ZeroShotDataset) -> str:
+    """Return text that changes with everything that a fit is shown."""
+    return f"{dataset.features_fingerprint}-{dataset.split_hash}"
+
+
+def unshare(folder: Path) -> None:
+    """Remove what `share` has written, and what writes that were killed have left of it; nothing else."""
+    for name in (_FEATURES, _ARRAYS_FILE, _NAMES_FILE):
+        remove_stale(folder / name)
+        with suppress(OSError):
+            (folder / name).unlink()
+    with suppress(OSError):  # it does not exist, or holds other files
+        folder.rmdir()
+
+
+def open_shared(folder: Path, identity: str) -> ZeroShotDataset | None:
+    """Open the data set that `share` wrote, features memory-mapped; None if the folder does not hold it."""
+    try:
+        names = json.loads((folder / _NAMES_FILE).read_text(encoding="utf-8"))
+    except OSError:
+        return None
+    if names.pop("identity") != identity:
+        return None
+    memory = names.pop("memory")
+    features: Any = np.load(folder / _FEATURES, mmap_mode="r")
+    if memory is not None:
+        features = DiskRows(folder / _FEATURES, memory=memory)
+    with np.load(folder / _ARRAYS_FILE) as arrays:
+        return ZeroShotDataset(features=features, **names, **{name: arrays[name] for name in _ARRAYS})
+
+
+def features_key(dataset: ZeroShotDataset) -> tuple[Any, ...]:
+    """Return a key that data sets share if they share their features in memory, as validation folds do."""
+    features = dataset.features
+    if isinstance(features, DiskRows):
+        return str(features.path), features.shape, id(features)
+    return features.ctypes.data, features.shape, features.strides
+
+
+def _save(path: Path, features: Any) -> None:
+    out = np.lib.format.open_memmap(path, "w+", np.float32, features.shape)
+    for part, samples in blocks_of(features, LARGEST_BLOCK):
+        out[part] = samples
+    out.flush()
+
+
+def _link(source: Path, path: Path) -> bool:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.hardlink_to(source)
+    except OSError:  # a file system without such links
+        return False
+    return True
+
+
+# One job.
+
+Values = dict[str, Any]  # of a record
+_opened: dict[str, ZeroShotDataset] = {}  # by identity: the data set of the job before, for the next
+_one_at_a_time = threading.Lock()  # thread limits, caught warnings and measured memory are the whole process's
+
+
+def run_cell(order: str, features: Any = None, parts: dict[str, Any] | None = None) -> str:
+    """Run a job in a worker process: its order comes in as JSON, its records go out as JSON.
+
+    `features` and the other `parts` of its data set are arguments where no disk is shared.
+    """
+    values = json.loads(order)
+    check_version(installed_version(), socket.gethostname(), values["version"])
+    with _one_at_a_time:
+        dataset = _open(values["identity"], Path(values["data"]), features, parts)
+        job = Job(**{**values["job"], "settings": tuple(values["job"]["settings"])})
+        # Without a shared disk no other worker could resume from a checkpoint.
+        checkpoint = None if parts is not None else Path(values["checkpoint"])
+        return _run_to_json(job, dataset, values["features"], checkpoint, values["calibrate"])
+
+
+def _open(identity: str, folder: Path, features: Any, parts: dict[str, Any] | None) -> ZeroShotDataset:
+    if identity not in _opened:
+        _opened.clear()  # free the memory of the one before
+        dataset = open_shared(folder, identity) if parts is None else ZeroShotDataset(features=features, **parts)
+        if dataset is None:
+            raise DataMissing(identity)
+        _opened[identity] = dataset
+    return _opened[identity]
 
 
 def run_job(
     job: Job, dataset: ZeroShotDataset, features: str, checkpoint: Path | None = None, calibrate: bool = False
 ) -> list[Record]:
-    """The records of a job's cells; whatever goes wrong becomes a failed record with one sentence."""
+    """Run a job in this process and return the records of its cells; an error becomes a failed record."""
+    return parse_records(_run_to_json(job, dataset, features, checkpoint, calibrate))
+
+
+def failed_records(job: Job, error: str, seconds: float, split: str, features: str) -> list[Record]:
+    """Return the records of a job without a result."""
+    values = [_without_result(job, cell, error, seconds, split, features) for cell in job.cells()]
+    return parse_records(json.dumps(values))
+
+
+def _run_to_json(job: Job, dataset: ZeroShotDataset, features: str, checkpoint: Path | None, calibrate: bool) -> str:
     began = time.perf_counter()
-    _forget_peak()
+    _reset_peak()
     try:
         results = _run(job, dataset, checkpoint, calibrate)
     except Exception as error:
         message = " ".join(str(error).split())
         if not isinstance(error, FirstsightError):
             message = f"{type(error).__name__}: {message[:300]}"  # libraries may add pages of their own stack
-        return failed(job, message, time.perf_counter() - began, dataset.split_hash, features)
-    hashed = {"parameters_hash": parameters_hash(job)}
-    return [_record(job, {**values, **hashed}, dataset.split_hash, features) for values in results]
+        results = [{"error": message, "seconds": round(time.perf_counter() - began, 2)} for _ in job.cells()]
+    cells = zip(job.cells(), results, strict=True)
+    records = [
+        {**_without_result(job, cell, "", 0.0, dataset.split_hash, features), **values} for cell, values in cells
+    ]
+    return json.dumps(records)
 
 
-def failed(job: Job, error: str, seconds: float, split: str, features: str) -> list[Record]:
-    """The records of a job without a result."""
-    return [_record(job, _without_result(job, cell, error, seconds), split, features) for cell in job.cells()]
-
-
-def _record(job: Job, values: Values, split: str, features: str) -> Record:
-    if job.estimator is not None or job.word:  # no word that tells what it is
-        values["estimator"] = job.word or description_of(job.estimator)
-    values = {**values, "split": split, "features": features, "given": job.given, "tuned": job.tuned}
-    return Record.model_validate_json(json.dumps(values))  # as it will be read: equal to the last bit
-
-
-def _without_result(job: Job, cell: Cell, error: str, seconds: float) -> Values:
-    figures = dict.fromkeys(("t1", "ts", "tr", "h"))
-    declared = {"extra_supervision": "", "transductive": False, "space": ""}  # by whoever is no method of firstsight
-    about = {name: getattr(job.entry.kind, name, nothing) for name, nothing in declared.items()}
+def _without_result(job: Job, cell: CellKey, error: str, seconds: float, split: str, features: str) -> Values:
+    entry = job.entry
+    # Estimators that are no methods of firstsight declare none of these.
+    declared = {"extra_supervision": "", "transductive": False, "space": ""}
+    declared = {name: getattr(entry.kind, name, default) for name, default in declared.items()}
+    estimator = (job.word or description_of(job.estimator)) if job.estimator is not None or job.word else None
     return {
-        "schema": SCHEMA, "status": "failed", "error": error, **cell._asdict(), **figures, "per_class": {},
-        "confusion": [], "parameters": {}, **about, "versions": _versions(), "seconds": round(seconds, 2),
-        "fit_seconds": None, "cpu_seconds": None, "peak_mib": _peak_mib(), "threads": _threads(), "touched": None,
-        "seen_unseen": None, "space_facts": None, "rounds": None, "collapsed": False, "warnings": [], "resumed": False,
+        "schema": SCHEMA, "status": "failed", "error": error, **cell._asdict(),
+        **dict.fromkeys(("t1", "ts", "tr", "h")), "per_class": {}, "confusion": [], "parameters": {}, **declared,
+        "versions": _versions(), "seconds": round(seconds, 2), "fit_seconds": None, "cpu_seconds": None,
+        "peak_mib": _peak_mib(), "threads": _threads(), "touched": None, "seen_unseen": None, "space_facts": None,
+        "rounds": None, "collapsed": False, "warnings": [], "resumed": False, "estimator": estimator,
+        "parameters_hash": None, "split": split, "features": features, "given": job.given, "tuned": job.tuned,
     }  # fmt: skip
 
 
@@ -119,17 +240,18 @@ def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate:
     began, work = time.perf_counter(), time.process_time()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        watched = _fit_or_begin_anew(estimator, dataset)
+        watched = _fit_or_restart(estimator, dataset)
     fit_seconds = time.perf_counter() - began
-    told = list(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
+    messages = list(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
     common = {
         "parameters": parameters_of(estimator),
         "fit_seconds": round(fit_seconds, 2),
         "cpu_seconds": round(time.process_time() - work, 2),  # of the fit: what a busy machine does not change
         "touched": watched.touched(dataset),
         "collapsed": diagnostics_of(estimator).get("collapsed", False),
-        "warnings": told[:5],
+        "warnings": messages[:5],
         "resumed": resumed,
+        "parameters_hash": parameters_hash(job),
     }
     records = []
     for cell in job.cells():
@@ -152,17 +274,17 @@ def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate:
         seconds = fit_seconds + time.perf_counter() - began
         done = {"status": "done", "error": None, "seconds": round(seconds, 2), "peak_mib": _peak_mib()}
         rounds = rounds_of(estimator, dataset, cell.setting)
-        records.append({**_without_result(job, cell, "", 0.0), **common, **measured, **done, "rounds": rounds})
+        records.append({**common, **measured, **done, "rounds": rounds})
     return records
 
 
 def estimator_of(job: Job, checkpoint: Path | None = None, setting: str | None = None) -> Any:
     """The unfitted estimator of a job."""
-    place = None if checkpoint is None else str(checkpoint)
-    return job.entry.make(job.variant, job.seed, setting or job.settings[0], place)
+    path = None if checkpoint is None else str(checkpoint)
+    return job.entry.make(job.variant, job.seed, setting or job.settings[0], path)
 
 
-def _fit_or_begin_anew(estimator: Any, dataset: ZeroShotDataset) -> Watched:
+def _fit_or_restart(estimator: Any, dataset: ZeroShotDataset) -> Watched:
     watched = Watched(estimator)
     try:
         fit_on(estimator, dataset, watched.fit)
@@ -200,8 +322,8 @@ def _threads() -> int:
     return max((library["num_threads"] for library in threadpool_info()), default=1)
 
 
-def _forget_peak() -> None:
-    """Start measuring anew; without /proc (not Linux) the peak is that of all jobs of this process so far."""
+def _reset_peak() -> None:
+    """Measure the peak from now on; without /proc (not Linux) the peak is that of all jobs of this process so far."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 

@@ -1,4 +1,4 @@
-"""Which cells there are to run, and which of them one fit answers together."""
+"""The jobs of an experiment: which cells are to be run, and which of them one fit answers together."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import json
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from firstsight.devices import torch_is_installed
 from firstsight.errors import BadInput, FirstsightWarning
 from firstsight.evaluation import SETTINGS
 from firstsight.evaluation.estimators import is_transductive
 from firstsight.experiments.entries import Entry, identity_of
-from firstsight.experiments.records import Cell, OtherRecords, Record, file_stem, key_of
+from firstsight.experiments.records import CellKey, OtherRecords, Record, file_stem, key_of
 from firstsight.methods import all_methods, find_method, method_name
 
 STUDIED = ("deep-embedding", "transductive-deep-embedding")
@@ -31,14 +31,14 @@ class Job:
     """
 
     dataset: str
-    method: str  # the name that its records bear: its command-line word, or one that the caller chose
+    method: str  # the name that its records bear: the method's, or one that the caller chose
     settings: tuple[str, ...]
     seed: int
-    given: dict[str, Any] = field(default_factory=dict)  # parameters other than the method's own defaults
+    given: dict[str, Any] = field(default_factory=dict)  # parameters other than the method's defaults
     variant: dict[str, Any] = field(default_factory=dict)  # a study's changes to them
     study: str = ""
-    tuned: Any = False  # how `given` was found, as the record says it
-    word: str = ""  # the method's, where it enters under another name
+    tuned: Any = False  # how `given` was found, as the record has it
+    word: str = ""  # the method's name, where it enters under another one
     estimator: Any = field(default=None, repr=False)  # what only this process knows; it runs here
 
     @property
@@ -48,21 +48,23 @@ class Job:
         return Entry(self.method, word, self.given, self.estimator)
 
     def to_json(self) -> dict[str, Any]:
-        """What a worker process is told; it finds the method by its word."""
+        """Return what a worker process needs; it finds the method by its name."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "estimator"}
 
     @property
     def name(self) -> str:
-        """What a person, or a file of this fit, calls it."""
-        return f"{self.method} {'+'.join(self.settings)} seed {self.seed} {in_words(self.variant)}".rstrip()
+        """The method, settings, seed and variant as text."""
+        return f"{self.method} {'+'.join(self.settings)} seed {self.seed} {format_params(self.variant)}".rstrip()
 
-    def cells(self) -> list[Cell]:
-        """One per setting."""
-        about = (self.dataset, self.method, self.seed, self.variant, self.study)
-        return [Cell(*about, setting) for setting in self.settings]
+    def cells(self) -> list[CellKey]:
+        """Return one cell per setting."""
+        return [
+            CellKey(self.dataset, self.method, self.seed, self.variant, self.study, setting)
+            for setting in self.settings
+        ]
 
     def fingerprint(self) -> str:
-        """Names the files of this fit while it runs; an inductive one is the same for every setting."""
+        """Return the stem of this fit's files while it runs; an inductive one is the same for every setting."""
         settings = self.settings if is_transductive(self.entry.kind) else ()
         same = {**self.to_json(), "settings": settings, "tuned": None}
         if not self.word:
@@ -72,7 +74,7 @@ class Job:
 
 
 def parameters_hash(job: Job) -> str:
-    """12 hexadecimal digits of all parameters that a job begins with: they change when a method's defaults do."""
+    """Return 12 hexadecimal digits of all parameters of a job: they change when a method's defaults do."""
     entry = job.entry
     if entry.estimator is None:
         resolved: Any = entry.kind(**{**job.given, **job.variant}).resolved_parameters()
@@ -81,15 +83,15 @@ def parameters_hash(job: Job) -> str:
     return hashlib.sha256(json.dumps(resolved, sort_keys=True, default=repr).encode()).hexdigest()[:12]
 
 
-def in_words(parameters: dict[str, Any]) -> str:
-    """Parameters as a person reads them: `separation=100, penalty=0.001`."""
+def format_params(parameters: dict[str, Any]) -> str:
+    """Return parameters as text: `separation=100, penalty=0.001`."""
     return ", ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in parameters.items())
 
 
-def choose_methods(words: str) -> list[str]:
-    """Command-line words of "all" (that can be trained here), or of names separated by commas."""
-    if words.strip() == "all":
-        left_out = [word for word, cls in all_methods().items() if cls.needs_torch and not torch_is_installed()]
+def choose_methods(names: str) -> list[str]:
+    """Return the methods that "all" (that can be trained here) or names separated by commas mean."""
+    if names.strip() == "all":
+        left_out = [name for name, cls in all_methods().items() if cls.needs_torch and not torch_is_installed()]
         if left_out:
             warnings.warn(
                 f"PyTorch is not installed, so the methods that need it are left out: {', '.join(left_out)}; run pip "
@@ -97,11 +99,18 @@ def choose_methods(words: str) -> list[str]:
                 FirstsightWarning,
                 stacklevel=2,
             )
-        return [word for word in all_methods() if word not in left_out]
-    chosen = [method_name(find_method(word.strip())) for word in words.split(",") if word.strip()]
+        return [name for name in all_methods() if name not in left_out]
+    chosen = [method_name(find_method(name.strip())) for name in names.split(",") if name.strip()]
     if not chosen:
         raise BadInput("No method was named; give --methods all, or names separated by commas.")
     return list(dict.fromkeys(chosen))
+
+
+class TunedParameters(NamedTuple):
+    """Parameters that tuning has chosen for a method and a setting."""
+
+    parameters: dict[str, Any]
+    source: dict[str, Any]  # how they were found, as records have it
 
 
 def make_plan(
@@ -110,47 +119,46 @@ def make_plan(
     settings: Iterable[str] = SETTINGS,
     seeds: int = 1,
     given: dict[str, dict[str, Any]] | None = None,
-    tuned: dict[str, dict[str, Any]] | None = None,
+    tuned: dict[str, dict[str, TunedParameters]] | None = None,
     study: str = "",
     variants: Iterable[dict[str, Any]] = ({},),
 ) -> list[Job]:
-    """One job per fit. `given` holds parameters by method; `tuned`, by method and setting, what tuning wrote."""
+    """Return one job per fit; `given` holds parameters by method, `tuned` by method and setting."""
     jobs: list[Job] = []
     for method in methods:
         entry = Entry(method, method) if isinstance(method, str) else method
         more = (given or {}).get(entry.name, {})
         by_hand = {**entry.given, **more}
         for variant in variants:
-            for seed in range(seeds if entry.has_chance else 1):
-                together: dict[str, Job] = {}
+            for seed in range(seeds if entry.is_random else 1):
+                by_fit: dict[str, Job] = {}
                 for setting in settings:
                     choice = (tuned or {}).get(entry.name, {}).get(setting)
-                    tuned_to = choice["parameters"] if choice else {}
-                    fitted = entry.with_parameters({k: v for k, v in tuned_to.items() if k not in by_hand} | more)
-                    about: Any = choice["tuned"] if choice else False
-                    if choice and by_hand:
-                        about = {**choice["tuned"], "set_by_hand": sorted(by_hand)}
+                    chosen = choice.parameters if choice else {}
+                    fitted = entry.with_parameters({k: v for k, v in chosen.items() if k not in by_hand} | more)
+                    source = {**choice.source, "set_by_hand": sorted(by_hand)} if choice else False
                     # The same parameters mean the same fit, unless the setting changes what a fit is shown.
-                    own = setting if is_transductive(entry.kind) else ""
-                    mark = json.dumps([fitted.given, about, own], sort_keys=True)
-                    before = together[mark].settings if mark in together else ()
+                    shown = setting if is_transductive(entry.kind) else ""
+                    key = json.dumps([fitted.given, source, shown], sort_keys=True)
+                    settings_before = by_fit[key].settings if key in by_fit else ()
                     word = fitted.word if fitted.word != entry.name else ""
-                    together[mark] = Job(
-                        dataset, entry.name, (*before, setting), seed, fitted.given, dict(variant), study, about, word,
-                        fitted.estimator,
+                    by_fit[key] = Job(
+                        dataset, entry.name, (*settings_before, setting), seed, fitted.given, dict(variant), study,
+                        source, word, fitted.estimator,
                     )  # fmt: skip
-                jobs += together.values()
+                jobs += by_fit.values()
     return jobs
 
 
 def missing(jobs: Iterable[Job], records: Iterable[Record], calibrate: bool = False) -> list[Job]:
-    """The jobs, or the settings of jobs, without a finished record; failed cells are tried again.
+    """Return the jobs, or the settings of jobs, without a finished record; failed cells are tried again.
 
-    So are, with `calibrate`, cells that were finished without it: the constant needs all scores of the test rows, which
-    no record keeps.
-    A finished record of the same cell with other parameters is refused: skipping it would report the wrong ones.
+    So are, with `calibrate`, cells that were finished without it: the constant needs all scores of the test samples,
+    which no record keeps. A finished record of the same cell with other parameters is an error: skipping the cell would
+    report the wrong ones.
     """
     done = {key_of(record): record for record in records if record.status == "done"}
+    default = "its default parameters"
     left = []
     for job in jobs:
         settings, now = [], parameters_hash(job)
@@ -162,9 +170,10 @@ def missing(jobs: Iterable[Job], records: Iterable[Record], calibrate: bool = Fa
             if record.given != json.loads(json.dumps(job.given)):
                 raise OtherRecords(
                     f"The records of {job.dataset} hold {job.method} ({cell.setting}, seed {job.seed}) with "
-                    f"{_words(record.given)}, and now it is asked for with {_words(job.given)}"
+                    f"{format_params(record.given) or default}, and now it is asked for with "
+                    f"{format_params(job.given) or default}"
                 )
-            if (record.parameters_hash or now) != now:
+            if record.parameters_hash != now:
                 raise OtherRecords(
                     f"The records of {job.dataset} hold {job.method} ({cell.setting}, seed {job.seed}) from when "
                     f"its {'default parameters' if job.estimator is None else 'parameters or its code'} were others"
@@ -177,20 +186,19 @@ def missing(jobs: Iterable[Job], records: Iterable[Record], calibrate: bool = Fa
 
 
 def _guess(entry: Entry) -> float:
-    """How long a fit may take beside others: the slowest, those with a pool, those with chance, closed forms."""
-    return 1e5 * (entry.word in SLOWEST) + 1e4 * is_transductive(entry.kind) + 1e3 * entry.has_chance
+    """Rank fits by duration: the slowest, those with unlabelled samples, those with a random start, closed forms."""
+    return 1e5 * (entry.word in SLOWEST) + 1e4 * is_transductive(entry.kind) + 1e3 * entry.is_random
 
 
 def cheapest_first(methods: list[str]) -> list[str]:
-    """Methods in the order in which a search that may be stopped gets furthest."""
+    """Return methods in the order in which a search that may be stopped gets furthest."""
     return sorted(methods, key=lambda method: _guess(Entry(method, method)))
 
 
 def longest_first(jobs: list[Job], records: Iterable[Record]) -> list[Job]:
-    """Long jobs first, so that no processor waits at the end for one that began last.
+    """Return long jobs first, so that no processor waits at the end for one that began last.
 
-    How long is known from earlier records of the same method, else guessed: the slowest, then those with a pool, then
-    those with a random start, then closed forms.
+    The duration is that of earlier records of the same method, else a guess by its kind.
     """
     known: dict[tuple[str, str, str], float] = {
         (r.dataset, r.method, r.setting): r.seconds or 0.0 for r in records if r.status == "done"
@@ -200,7 +208,3 @@ def longest_first(jobs: list[Job], records: Iterable[Record]) -> list[Job]:
         return max(known.get((job.dataset, job.method, setting), _guess(job.entry)) for setting in job.settings)
 
     return sorted(jobs, key=cost, reverse=True)
-
-
-def _words(parameters: dict[str, Any]) -> str:
-    return in_words(parameters) or "its default parameters"

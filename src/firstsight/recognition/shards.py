@@ -13,7 +13,7 @@ import os
 import shutil
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -25,8 +25,14 @@ import pandas as pd
 from firstsight._io.disk_samples import DiskRows
 from firstsight._io.files import remove_stale, require_file, temporary_beside, write_atomically
 from firstsight.errors import BadInput, CannotWrite
-from firstsight.experiments.worker import ClusterProblem, refuse_other_version, version_here
-from firstsight.experiments.workers import cluster_of
+from firstsight.experiments.executors import (
+    ClusterProblem,
+    ClusterWorkers,
+    WorkerDied,
+    check_version,
+    find_cluster,
+    installed_version,
+)
 from firstsight.recognition.answers import Answers, choose_classes
 
 if TYPE_CHECKING:
@@ -59,7 +65,7 @@ def name_shards(
     its own. `options` are those of a `Recognizer`'s call; with `top` above 1, a file has one line per row and rank.
     """
     _require_parquet()
-    cluster = cluster_of(engine, scheduler)
+    cluster = find_cluster(engine, scheduler)
     places = _places([Path(shard) for shard in shards], Path(out))
     width = recognise.model.n_features_in_
     for shard in places:
@@ -101,19 +107,26 @@ def _here(recognise: Recognizer, orders: list[_Order], options: dict[str, Any]) 
 
 def _there(cluster: Any, recognise: Recognizer, orders: list[_Order], options: dict[str, Any]) -> Iterator[Path]:
     """On the workers of a cluster, which find the model beside the answers; as they end, in whatever order."""
-    from firstsight.experiments.cluster import Cluster
-
     if not orders:
         return
     out = orders[0].place.parent
-    with Cluster(cluster) as workers, _model_beside(out, recognise) as model:
-        about = [version_here(), model, None if recognise.backbone.given is None else str(recognise.backbone.given)]
-        calls = {
-            order.place: (json.dumps([*about, os.getcwd(), str(order.shard), str(order.place), order.about]), options)
-            for order in orders
-        }
-        for place, _ in workers.each(answer_shard, calls):
-            yield place
+    with ExitStack() as stack:
+        workers = stack.enter_context(ClusterWorkers(cluster))
+        workers.start(len(orders))  # before anything is written
+        model = stack.enter_context(_model_beside(out, recognise))
+        about = [
+            installed_version(),
+            model,
+            None if recognise.backbone.given is None else str(recognise.backbone.given),
+        ]
+
+        def arguments(order: _Order) -> tuple[str, dict[str, Any]]:
+            return json.dumps([*about, os.getcwd(), str(order.shard), str(order.place), order.about]), options
+
+        for order, result in workers.run(answer_shard, orders, arguments):
+            if isinstance(result, WorkerDied):
+                raise ClusterProblem(f"{order.shard} could not be answered. {result} What was finished is kept.")
+            yield order.place
 
 
 @contextmanager
@@ -135,7 +148,7 @@ def answer_shard(order: str, options: dict[str, Any]) -> None:
     """In a worker process: answer one shard. Names of pictures are as the process that was started would give them."""
     version, model, backbone, home, shard, place, about = json.loads(order)
     where = socket.gethostname()
-    refuse_other_version(version_here(), where, version)
+    check_version(installed_version(), where, version)
     given = Path(home) / shard
     for needed in (Path(model), given, (Path(home) / place).parent):
         if not needed.exists():
