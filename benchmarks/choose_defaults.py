@@ -19,8 +19,7 @@ import numpy as np
 
 from firstsight import load_dataset
 from firstsight.cli.options import read_assignments
-from firstsight.evaluation import fit_on
-from firstsight.evaluation.scores import figures, trade_off
+from firstsight.evaluation import fit_on, score_task
 from firstsight.methods import make_estimator
 
 CANDIDATES = {
@@ -35,14 +34,8 @@ def validate(method: str, candidate: str, fold, seed: int) -> list[float]:
     began = time.process_time()
     fit_on(model, fold)
     seconds = time.process_time() - began
-    classes, n_seen = [*fold.seen_classes, *fold.unseen_classes], len(fold.seen_classes)
-    (X, y), (X_seen, y_seen) = fold.part("test_unseen"), fold.part("test_seen")
-    scores, scores_seen = (model.decision_function(rows, classes=classes) for rows in (X, X_seen))
-    truth, truth_seen = (np.array([classes.index(c) for c in labels]) for labels in (y, y_seen))
-    among_unseen = n_seen + scores[:, n_seen:].argmax(1)
-    found = figures(t1=(truth, among_unseen), ts=(truth, scores.argmax(1)), tr=(truth_seen, scores_seen.argmax(1)))
-    curve = trade_off(scores, truth, scores_seen, truth_seen, np.arange(len(classes)) < n_seen)
-    return [*(100 * value for value in (found.t1, found.ts, found.tr, found.h, curve.best_h)), seconds]
+    task = score_task(model, fold, "gzsl")
+    return [*(100 * value for value in (task.t1, task.ts, task.tr, task.h, task.curve.best_h)), seconds]
 
 
 def main() -> None:

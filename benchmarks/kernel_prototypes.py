@@ -22,7 +22,7 @@ import time
 import numpy as np
 
 from firstsight import load_dataset
-from firstsight.evaluation.scores import harmonic_mean, mean_class_accuracy, trade_off
+from firstsight.evaluation import score_task
 from firstsight.methods import KernelPrototypes, TransductiveDeepEmbedding, TransductiveKernelPrototypes
 
 POOLS = ("all", "30 %", "10 %", "a third absent", "half rare")
@@ -30,19 +30,10 @@ POOLS = ("all", "30 %", "10 %", "a third absent", "half rare")
 
 def figures(model, dataset, setting: str) -> dict[str, float]:
     """T1 ("zsl") or ts, tr, H and AUSUC ("gzsl") in percent."""
-    (X, y), (X_seen, y_seen) = dataset.part("test_unseen"), dataset.part("test_seen")
-    unseen = list(dataset.unseen_classes)
+    task = score_task(model, dataset, setting)
     if setting == "zsl":
-        return {"T1": 100 * mean_class_accuracy(y, model.predict(X, classes=unseen))}
-    classes = [*dataset.seen_classes, *unseen]
-    column = {c: i for i, c in enumerate(classes)}
-    scores, scores_seen = (model.decision_function(rows, classes=classes) for rows in (X, X_seen))
-    names = np.array(classes)
-    ts = mean_class_accuracy(y, names[scores.argmax(axis=1)])
-    tr = mean_class_accuracy(y_seen, names[scores_seen.argmax(axis=1)])
-    codes, codes_seen = ([column[c] for c in labels] for labels in (y, y_seen))
-    curve = trade_off(scores, codes, scores_seen, codes_seen, np.arange(len(classes)) < len(classes) - len(unseen))
-    found = {"ts": ts, "tr": tr, "H": harmonic_mean(ts, tr), "AUSUC": curve.area}
+        return {"T1": 100 * task.t1}
+    found = {"ts": task.ts, "tr": task.tr, "H": task.h, "AUSUC": task.curve.area}
     return {name: 100 * value for name, value in found.items()}
 
 

@@ -4,8 +4,7 @@ import pytest
 
 import firstsight
 from firstsight.errors import InUse
-from firstsight.evaluation import fit_on
-from firstsight.evaluation.scores import harmonic_mean, measure_generalized
+from firstsight.evaluation import fit_on, harmonic_mean, score_task
 from firstsight.experiments.choices import read_choices
 from firstsight.methods import ESZSL
 
@@ -37,7 +36,7 @@ def test_each_method_has_the_same_budget_and_its_own_file(small, tmp_path):
 def test_h_is_the_one_with_the_best_constant_of_the_fold(small, tmp_path):
     (choice,) = _tune_all(small, tmp_path, ["eszsl"], folds=3, progress=False)
     fold = small.validation_folds(3)[0]
-    curve = measure_generalized(fit_on(ESZSL(), fold), fold)["trade_off"]
+    curve = score_task(fit_on(ESZSL(), fold), fold, "gzsl").curve
     highest = max(harmonic_mean(ts, tr) for ts, tr in zip(curve.ts, curve.tr, strict=True))
     default = next(c for c in choice.result.candidates if c.parameters == choice.result.default)
     assert default.h[0] == pytest.approx(100 * highest, abs=0.00501)

@@ -5,13 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from firstsight.evaluation import harmonic_mean
 from firstsight.methods.kernel_prototypes.pool import PoolSettings, PoolTrial
 from firstsight.methods.kernel_prototypes.prior import PrototypeSettings
 from firstsight.methods.kernel_prototypes.search import (
     HANDICAPS,
     PrototypeSearch,
-    harmonic_curve,
-    unseen_accuracy,
 )
 
 
@@ -33,7 +32,8 @@ def test_without_a_pool_a_trial_reports_what_a_separate_fit_would(seen_too):
         model, k = problem.model, task.seen
         scores = model.scores(model.space.project(test), problem.labelled.K[k:, :k] @ model.weights)
         scores[:, k:] += np.float32(handicap * model.unit)
-        expected = harmonic_curve(scores, task, np.zeros(1))[0] if seen_too else unseen_accuracy(scores, task)
+        task_scores = task.scored(scores)
+        expected = harmonic_mean(*task_scores.curve.at(0.0)) if seen_too else task_scores.t1
         assert reported[number] == pytest.approx(expected, abs=1e-5)
     assert min(reported) > 0
     assert len(set(reported)) > 1

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 from firstsight.methods.kernel_prototypes.search import (
-    harmonic_curve,
     sample_of_classes,
     simulate_tasks,
-    unseen_accuracy,
 )
 
 
@@ -54,9 +52,9 @@ def test_accuracies_are_means_over_classes_by_a_plain_loop():
         return np.mean([np.mean(answers[rows][truth == c] == c) for c in np.unique(truth)])
 
     among_unseen = task.seen + scores[:, task.seen :].argmax(axis=1)
-    assert unseen_accuracy(scores, task) == pytest.approx(mean_accuracy(among_unseen, task.unseen_rows))
+    assert task.scored(scores).t1 == pytest.approx(mean_accuracy(among_unseen, task.unseen_rows))
     constants = np.linspace(-1, 1, 9)
-    for constant, h in zip(constants, harmonic_curve(scores, task, constants), strict=True):
+    for constant, h in zip(constants, task.scored(scores).trade_off(constants).h[1:], strict=True):
         answers = (scores - constant * (np.arange(8) < task.seen)).argmax(axis=1)
         ts, tr = mean_accuracy(answers, task.unseen_rows), mean_accuracy(answers, ~task.unseen_rows)
         assert h == pytest.approx(2 * ts * tr / (ts + tr) if ts + tr else 0)

@@ -1,11 +1,12 @@
 """Metrics and the evaluation protocol."""
 
-from firstsight.evaluation.estimators import core_of, fit_on, fitted_core, predictions_of, scores_of
-from firstsight.evaluation.protocol import SETTINGS, Result, evaluate
+from firstsight.evaluation.protocol import Result, core_of, evaluate, fit_on, fitted_core, score_task, scores_of
 from firstsight.evaluation.scores import (
+    METRICS,
+    SETTINGS,
     TITLES,
-    Figures,
-    figures,
+    TaskScores,
+    best_constant,
     harmonic_mean,
     mean_class_accuracy,
     per_class_accuracy,
@@ -13,19 +14,20 @@ from firstsight.evaluation.scores import (
 )
 
 __all__ = [
+    "METRICS",
     "SETTINGS",
     "TITLES",
-    "Figures",
     "Result",
+    "TaskScores",
+    "best_constant",
     "core_of",
     "evaluate",
-    "figures",
     "fit_on",
     "fitted_core",
     "harmonic_mean",
     "mean_class_accuracy",
     "per_class_accuracy",
     "percent",
-    "predictions_of",
+    "score_task",
     "scores_of",
 ]

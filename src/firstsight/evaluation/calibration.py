@@ -20,9 +20,9 @@ from firstsight._io.schemas import Schema
 from firstsight._io.terminal import progress
 from firstsight.data import ZeroShotDataset
 from firstsight.errors import BadInput
-from firstsight.evaluation import figures, fit_on
 from firstsight.evaluation.novelty import SHARES, Familiarity, measure_familiarity
-from firstsight.evaluation.scores import TradeOff, best_constant, trade_off
+from firstsight.evaluation.protocol import fit_on, score_samples
+from firstsight.evaluation.scores import TaskScores, best_constant
 
 if TYPE_CHECKING:
     from firstsight.methods import ZeroShotClassifier
@@ -331,18 +331,18 @@ def calibrate(
     with progress("Calibration", len(folds), verbose) as show:
         for number, fold in enumerate(folds):
             fitted = models[number] if models is not None else _fit_copy(model, fold, number, checkpoint)
-            measured.append(_measure(fitted, fold))
+            measured.append(_score_fold(fitted, fold))
             show(number + 1, "")
-    shift = _best_shift(measured)
+    tasks = [fold.task for fold in measured]
+    shift = 0.0 if any(task.tr is None for task in tasks) else best_constant(*tasks)
     reference = reference_descriptions(model)
     scales = {}
     for kind in KINDS:
         rows = [own for m in measured if (own := m.rows(kind, shift)) is not None]
         if rows:
             scales[kind] = _fit_scale(rows)
-    estimate = {
-        name: float(np.mean([m.accuracies(shift)[name] for m in measured])) for name in measured[0].accuracies(0)
-    }
+    accuracies = [fold.accuracies(shift) for fold in measured]
+    estimate = {name: float(np.mean([of_fold[name] for of_fold in accuracies])) for name in accuracies[0]}
     return Calibration(
         scales=scales,
         estimate=estimate,
@@ -379,52 +379,35 @@ class _Rows:
 
 
 @dataclass(frozen=True)
-class _Measured:
-    """Scores of one fold's held-out rows over all of its classes, the seen ones first; units of the fold's σ."""
+class _Fold:
+    """Scores of one fold's held-out samples, and what they are compared with; units of the fold's σ."""
 
-    n_seen: int
-    scores: dict[str, np.ndarray]  # part → (n, k)
-    codes: dict[str, np.ndarray]  # part → (n,)
-    mean: dict[str, np.ndarray]  # part → (n,) over the reference classes
-    row_spread: dict[str, np.ndarray]
-
-    def shifted(self, part: str, shift: float) -> np.ndarray:
-        scores = self.scores[part].copy()
-        scores[:, : self.n_seen] -= shift
-        return scores
-
-    def curve(self) -> TradeOff:
-        is_seen = np.arange(self.scores["test_seen"].shape[1]) < self.n_seen
-        scores, codes = self.scores, self.codes
-        return trade_off(scores["test_unseen"], codes["test_unseen"], scores["test_seen"], codes["test_seen"], is_seen)
+    task: TaskScores  # seen and unseen classes of the fold as candidates
+    mean: np.ndarray  # (n,) over the reference classes
+    row_spread: np.ndarray  # (n,)
 
     def rows(self, kind: str, shift: float) -> _Rows | None:
-        parts = {"unseen": ["test_unseen"], "seen": ["test_seen"]}.get(kind, ["test_seen", "test_unseen"])
-        if any(len(self.codes[part]) == 0 for part in parts):
+        """The samples and candidates of one kind; None if the fold has no such samples."""
+        task = self.task.shifted(shift) if kind == "shifted" else self.task
+        samples = slice(None)
+        if kind in ("unseen", "seen"):
+            samples, task = task.seen_samples == (kind == "seen"), task.among(kind == "seen")
+        seen = self.task.seen_samples[samples].astype(int)
+        counts = np.bincount(seen, minlength=2)
+        if not (counts[0] or kind == "seen") or not (counts[1] or kind == "unseen"):
             return None
-        columns = {"unseen": slice(self.n_seen, None), "seen": slice(0, self.n_seen)}.get(kind, slice(None))
-        by_part = []
-        for part in parts:
-            scores = self.shifted(part, shift if kind == "shifted" else 0.0)[:, columns]
-            right = scores.argmax(axis=1) + (columns.start or 0) == self.codes[part]
-            height = standing(scores.max(axis=1), self.mean[part], self.row_spread[part])
-            # Seen and unseen classes count the same, however many rows a fold has of either.
-            weights = np.full(len(right), 1 / len(right) / len(parts))
-            by_part.append((scores, self.row_spread[part], height, right, weights))
-        return _Rows(*(np.concatenate(column) for column in zip(*by_part, strict=True)))
+        margins = standing(task.scores.max(axis=1), self.mean[samples], self.row_spread[samples])
+        # Seen and unseen classes count the same, however many rows a fold has of either.
+        weights = 1 / counts[seen] / np.count_nonzero(counts)
+        return _Rows(task.scores, self.row_spread[samples], margins, task.predictions == task.codes, weights)
 
     def accuracies(self, shift: float) -> dict[str, float]:
-        codes, n_seen = self.codes, self.n_seen
-        unseen_only = self.scores["test_unseen"][:, n_seen:].argmax(axis=1) + n_seen
-        accuracy = {"t1": figures(t1=(codes["test_unseen"], unseen_only)).t1 or 0.0}
-        if len(codes["test_seen"]):
-            for end, by in (("", 0.0), ("_shifted", shift)):
-                unseen, seen = (
-                    (codes[part], self.shifted(part, by).argmax(axis=1)) for part in ("test_unseen", "test_seen")
-                )
-                now = figures(ts=unseen, tr=seen)
-                accuracy |= {f"{name}{end}": getattr(now, name) for name in ("ts", "tr", "h")}
-        return accuracy
+        """The metrics that `Calibration.estimate` averages over folds."""
+        found = {"t1": self.task.t1}
+        if self.task.tr is not None:
+            shifted = self.task.shifted(shift).metrics("gzsl")
+            found |= {**self.task.metrics("gzsl"), **{f"{name}_shifted": value for name, value in shifted.items()}}
+        return {name: value or 0.0 for name, value in found.items()}
 
 
 def _fit_copy(
@@ -440,34 +423,22 @@ def _fit_copy(
     return copy
 
 
-def _measure(model: ZeroShotClassifier, fold: ZeroShotDataset) -> _Measured:
+def _score_fold(model: ZeroShotClassifier, fold: ZeroShotDataset) -> _Fold:
     reference = reference_descriptions(model)
     spread = _spread(model, fold, reference)
-    classes = [*fold.seen_classes, *fold.unseen_classes]
-    code = {name: i for i, name in enumerate(classes)}
-    made: dict[str, dict[str, np.ndarray]] = {"scores": {}, "codes": {}, "mean": {}, "row_spread": {}}
-    for part in ("test_unseen", "test_seen"):
-        X, y = fold.part(part)
-        made["codes"][part] = np.array([code[name] for name in y], dtype=int)
-        if len(X) == 0:
-            continue
-        made["scores"][part] = model.decision_function(X, classes=classes).astype(np.float64) / spread
-        mean, row_spread = reference_scores(model, X, reference)
-        made["mean"][part], made["row_spread"][part] = mean / spread, floored(row_spread / spread)
-    return _Measured(len(fold.seen_classes), **made)
+    parts = [fold.part("test_seen"), fold.part("test_unseen")]
+    task = score_samples(model, parts, fold.seen_classes, fold.unseen_classes)
+    compared = [reference_scores(model, X, reference) for X, _ in parts if len(X)]
+    mean, row_spread = (np.concatenate(column) / spread for column in zip(*compared, strict=True))
+    return _Fold(
+        TaskScores(task.scores.astype(np.float64) / spread, task.codes, task.n_seen), mean, floored(row_spread)
+    )
 
 
 def _spread(model: ZeroShotClassifier, dataset: ZeroShotDataset, reference: np.ndarray) -> float:
     """σ: the median spread of training rows' scores over the reference classes."""
     rows = dataset.train[np.unique(np.linspace(0, len(dataset.train) - 1, SPREAD_ROWS).astype(int))]
     return float(np.median(reference_scores(model, dataset.features[rows], reference)[1])) or 1.0
-
-
-def _best_shift(measured: Sequence[_Measured]) -> float:
-    """The constant that, taken off seen classes' scores, makes the mean H of the folds largest."""
-    if any(len(m.codes["test_seen"]) == 0 for m in measured):
-        return 0.0
-    return best_constant(*(m.curve() for m in measured))
 
 
 def _fit_scale(folds: Sequence[_Rows]) -> Scale:

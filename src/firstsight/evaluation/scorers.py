@@ -24,8 +24,7 @@ from sklearn.pipeline import Pipeline
 
 from firstsight.data.folds import check_share, hold_out
 from firstsight.errors import BadInput
-from firstsight.evaluation.estimators import transformed
-from firstsight.evaluation.scores import figures, mean_class_accuracy
+from firstsight.evaluation.protocol import score_samples, transformed
 
 
 def t1_scorer(estimator: Any, X: ArrayLike, y: ArrayLike) -> float:
@@ -49,8 +48,8 @@ def t1_scorer(estimator: Any, X: ArrayLike, y: ArrayLike) -> float:
     """
     model, rows, truth = _last_step(estimator, X, y)
     unseen = _unseen(model, truth)
-    asked = np.isin(truth, unseen)
-    return mean_class_accuracy(truth[asked], model.predict(rows[asked], classes=unseen))
+    tested = np.isin(truth, unseen)
+    return score_samples(model, [(rows[tested], truth[tested])], (), unseen).t1 or 0.0
 
 
 def h_scorer(estimator: Any, X: ArrayLike, y: ArrayLike) -> float:
@@ -72,14 +71,13 @@ def h_scorer(estimator: Any, X: ArrayLike, y: ArrayLike) -> float:
     """
     model, rows, truth = _last_step(estimator, X, y)
     unseen = _unseen(model, truth)
-    new = np.isin(truth, unseen)
-    if new.all():
+    task = score_samples(model, [(rows, truth)], model.seen_classes_, unseen)
+    if task.tr is None:
         raise BadInput(
             "H needs test rows of classes that were trained on, and all of these rows are of other classes; split with "
             "`evaluation.scorers.ClassWiseSplit`, which holds out both."
         )
-    answers = model.predict(rows, classes=np.concatenate([model.seen_classes_, unseen]))
-    return figures(ts=(truth[new], answers[new]), tr=(truth[~new], answers[~new])).h or 0.0
+    return task.h or 0.0
 
 
 class ClassWiseSplit(BaseCrossValidator):

@@ -23,7 +23,7 @@ from sklearn.pipeline import Pipeline
 import firstsight
 from firstsight.errors import BadInput
 from firstsight.evaluation import core_of
-from firstsight.evaluation.estimators import parameter_prefix
+from firstsight.evaluation.protocol import parameter_prefix
 from firstsight.methods import ZeroShotClassifier, all_methods, find_method, make_estimator
 
 # Set by the benchmark: the seed of the cell, its setting, the path of its checkpoint.

@@ -21,9 +21,19 @@ from firstsight._io.disk_samples import LARGEST_BLOCK, DiskRows, blocks_of
 from firstsight._io.files import remove_stale, write_atomically
 from firstsight.data import ZeroShotDataset
 from firstsight.errors import FirstsightError, StaleCheckpoint
-from firstsight.evaluation import figures, fit_on, fitted_core, harmonic_mean, percent
+from firstsight.evaluation import (
+    TaskScores,
+    best_constant,
+    fit_on,
+    fitted_core,
+    harmonic_mean,
+    percent,
+    score_task,
+    scores_of,
+)
 from firstsight.evaluation.leakage import Watched
-from firstsight.evaluation.scores import MEASURES, TradeOff, best_constant, measure_generalized
+from firstsight.evaluation.protocol import describe_space, one_hot, score_samples
+from firstsight.evaluation.scores import TradeOff
 from firstsight.experiments.entries import description_of, parameters_of
 from firstsight.experiments.executors import DataMissing, check_version, installed_version
 from firstsight.experiments.plan import Job, parameters_hash
@@ -49,22 +59,20 @@ def rounds_of(model: Any, dataset: ZeroShotDataset, setting: str) -> list[dict[s
     model = fitted_core(model)
     rows = dataset.test_unseen if setting == "zsl" else np.concatenate([dataset.test_seen, dataset.test_unseen])
     rows = np.sort(rows)  # the order in which fit_on hands the pool over
-    truth, unseen = dataset.names_of(rows), np.isin(rows, dataset.test_unseen)
+    truth = dataset.names_of(rows)
     names = model.classes_[model.pool_predictions_]  # (rounds, pool)
     if names.shape[1] != len(rows):
         return None
     rounds = []
+    seen = dataset.seen_classes if setting == "gzsl" else []
+    others = [name for name in model.classes_.tolist() if name not in set(seen)]
     for r, (predicted, selected) in enumerate(zip(names, model.selected_, strict=True)):
-        if setting == "zsl":
-            judged = figures(t1=(truth, predicted))
-        else:
-            judged = figures(ts=(truth[unseen], predicted[unseen]), tr=(truth[~unseen], predicted[~unseen]))
-        of_setting = ("t1",) if setting == "zsl" else ("ts", "tr", "h")
+        task = score_samples(model, [(predicted, truth)], seen, others, lambda _, *answers: one_hot(*answers))
         labels = (names[r - 1][selected] == truth[selected]) if r and selected.any() else None
         rounds.append(
             {
                 "round": r + 1,
-                **{name: percent(getattr(judged, name)) for name in of_setting},
+                **{name: percent(value) for name, value in task.metrics(setting).items()},
                 "selected": int(selected.sum()),
                 "pseudo_label_accuracy": None if labels is None else round(100 * float(labels.mean()), 2),
             }
@@ -256,9 +264,10 @@ def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate:
     records = []
     for cell in job.cells():
         began = time.perf_counter()
-        measured = MEASURES[cell.setting](estimator, dataset)
+        task = score_task(estimator, dataset, cell.setting, scores_of)
+        measured = _measured(estimator, dataset, cell.setting, task)
         if cell.setting == "gzsl":
-            curve = measured.pop("trade_off")
+            curve = task.curve
             calibrated = None
             if calibrate:
                 try:
@@ -276,6 +285,17 @@ def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate:
         rounds = rounds_of(estimator, dataset, cell.setting)
         records.append({**common, **measured, **done, "rounds": rounds})
     return records
+
+
+def _measured(model: Any, dataset: ZeroShotDataset, setting: str, task: TaskScores) -> Values:
+    metrics = task.metrics(setting)
+    per_class = {name: task.per_class(name) for name in metrics if name != "h"}
+    return {
+        **{name: percent(value) for name, value in metrics.items()},
+        "per_class": {metric: {c: percent(value) for c, value in by.items()} for metric, by in per_class.items()},
+        "confusion": task.confusions() if setting == "zsl" else [],
+        "space_facts": describe_space(model, dataset, setting, task),
+    }
 
 
 def estimator_of(job: Job, checkpoint: Path | None = None, setting: str | None = None) -> Any:
@@ -302,7 +322,7 @@ def _calibrated(job: Job, dataset: ZeroShotDataset, curve: TradeOff) -> dict[str
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit_on(model, fold)
-    constant = best_constant(measure_generalized(model, fold)["trade_off"])
+    constant = best_constant(score_task(model, fold, "gzsl", scores_of))
     ts, tr = curve.at(constant)
     return {"constant": constant, "ts": percent(ts), "tr": percent(tr), "h": percent(harmonic_mean(ts, tr))}
 

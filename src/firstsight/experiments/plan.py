@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from firstsight.devices import torch_is_installed
 from firstsight.errors import BadInput, FirstsightWarning
 from firstsight.evaluation import SETTINGS
-from firstsight.evaluation.estimators import is_transductive
+from firstsight.evaluation.protocol import is_transductive
 from firstsight.experiments.entries import Entry, identity_of
 from firstsight.experiments.records import CellKey, OtherRecords, Record, file_stem, key_of
 from firstsight.methods import all_methods, find_method, method_name

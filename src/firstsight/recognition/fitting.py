@@ -16,7 +16,7 @@ from firstsight.data import ZeroShotDataset, load_dataset
 from firstsight.errors import BadInput, StaleCheckpoint
 from firstsight.evaluation import fit_on
 from firstsight.evaluation.calibration import calibrate
-from firstsight.evaluation.estimators import pool_rows
+from firstsight.evaluation.protocol import pool_rows
 from firstsight.methods import Method, ZeroShotClassifier, make_estimator
 from firstsight.persistence.model_folder import check_no_lost_changes, check_target, save
 from firstsight.persistence.model_schema import Provenance

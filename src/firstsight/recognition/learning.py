@@ -22,6 +22,7 @@ from firstsight.encoders.embedding import embed
 from firstsight.encoders.image_folders import PictureFolder, survey_pictures
 from firstsight.errors import BadInput, UnknownName
 from firstsight.evaluation.calibration import Calibration, calibrate
+from firstsight.evaluation.protocol import score_samples
 from firstsight.methods import (
     DEFAULT_TRANSDUCTIVE_METHOD,
     Method,
@@ -190,13 +191,15 @@ def evaluate_held_out(
         if copies.all():
             return {}
     X, y = labelled.features[rows][~copies], np.array(labelled.labels)[rows][~copies]
-    among_unseen = model.predict(X, classes=[name for name in model.classes_.tolist() if name in held])
+    tested = [name for name in model.classes_.tolist() if name in held]
+    among_unseen = score_samples(model, [(X, y)], (), tested)
+    among_all = score_samples(model, [(X, y)], model.seen_classes_, model.unseen_classes_)
     return {
         "held_out_pictures": len(y),
         "held_out_classes": len(set(y.tolist())),
         "unlabelled_in_training": int((trained == "unlabelled").sum()),
-        "right_among_unseen": int((among_unseen == y).sum()),
-        "right_among_all": int((model.predict(X) == y).sum()),
+        "right_among_unseen": among_unseen.right,
+        "right_among_all": among_all.right,
     }
 
 

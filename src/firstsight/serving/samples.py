@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,13 +21,13 @@ from firstsight.encoders.decoding import decode_picture, quiet_pillow
 from firstsight.encoders.embedding import embed
 from firstsight.encoders.images import read_content
 from firstsight.errors import BadInput
-from firstsight.evaluation import harmonic_mean
-from firstsight.evaluation.scores import TradeOff, trade_off
+from firstsight.evaluation.protocol import score_samples
+from firstsight.evaluation.scores import TaskScores, TradeOff, harmonic_mean
 from firstsight.evaluation.spaces import lay_out
 from firstsight.methods import TransductiveClassifier, ZeroShotClassifier
 from firstsight.recognition import Recognizer
 from firstsight.recognition.inputs import features_for, is_feature_file
-from firstsight.recognition.scoring import InTraining, Score, in_training, recognised_by
+from firstsight.recognition.scoring import InTraining, in_training, recognised_by
 
 # Labelled samples beside the model: pictures to try, dots on the map, rows to measure on.
 
@@ -260,83 +261,61 @@ POINTS = 200  # of the curve
 
 
 def measure(own: Recognizer, samples: SamplePictures, trained: Sequence[InTraining | None]) -> dict[str, Any]:
-    """What `/api/measure` answers; figures are fractions, None where there are no samples to tell.
+    """What `/api/measure` answers; metrics are fractions, None where there are no samples to tell.
 
     `trained` says of each sample whether the model was trained on it.
     """
     model = own.model
-    names = [str(name) for name in model.classes_.tolist()]
-    seen = dict(zip(names, (model.seen_code_ >= 0).tolist(), strict=True))
+    classes = {str(name): name for name in model.classes_.tolist()}
+    seen, unseen = model.seen_classes_.tolist(), model.unseen_classes_.tolist()
     labels, status = np.array(samples.labels), np.array(trained, dtype=object)
-    known = np.isin(labels, names)
-    counted = known & (status != "labelled")
-    sides = {
-        side: rows
-        for side in (True, False)
-        if len(rows := np.flatnonzero(counted & [seen.get(name) is side for name in samples.labels]))
-    }
-    parts = {side: samples.features[rows] for side, rows in sides.items()}
-    truth = {side: labels[rows].tolist() for side, rows in sides.items()}
-    among_all = {side: own.score(parts[side], truth[side]) for side in parts}
-    among_own = {side: own.score(parts[side], truth[side], classes="seen" if side else "unseen") for side in parts}
-    ts, tr, t1 = _mean(among_all.get(False)), _mean(among_all.get(True)), _mean(among_own.get(False))
-    curve = _curve(own, parts, truth, names, seen) if len(parts) == 2 else None
+    known, of_seen = np.isin(labels, list(classes)), np.isin(labels, [str(name) for name in seen])
+
+    def labelled_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return samples.features[rows], np.array([classes[name] for name in labels[rows].tolist()])
+
+    counted, labelled = known & (status != "labelled"), known & (status == "labelled")
+    parts = {side: labelled_rows(rows) for side in (True, False) if (rows := counted & (of_seen == side)).any()}
+    task = score_samples(model, parts.values(), seen, unseen) if parts else None
+    # Separately from all classes: scores of some methods depend on the other candidates.
+    apart = {side: score_samples(model, [parts[side]], *((seen, ()) if side else ((), unseen))) for side in parts}
+    right = score_samples(model, [labelled_rows(labelled)], seen, unseen).right if labelled.any() else 0
+    curve = task.curve if task is not None and len(parts) == 2 else None
     return {
         "samples": int(counted.sum()),
         "training": {
             **{part: int((known & (status == part)).sum()) for part in ("no", "unlabelled", "labelled")},
             "unknown": int((known & (status == None)).sum()),  # noqa: E711
-            "labelled_right": _right(own, samples.features, labels, known & (status == "labelled")),
+            "labelled_right": right,
             "recognised_by": recognised_by(model),
         },
         "figures": {
-            "t1": t1,
-            "ts": ts,
-            "tr": tr,
-            "h": None if ts is None or tr is None else harmonic_mean(ts, tr),
+            "t1": apart[False].t1 if False in apart else None,
+            **dict.fromkeys(("ts", "tr", "h"), None),
+            **({} if task is None else task.metrics("gzsl")),
             "ausuc": None if curve is None else curve.area,
         },
-        "per_class": [row for side in parts for row in _rows(among_all[side], among_own[side], side)],
+        "per_class": [row for side in parts if task is not None for row in _rows(task, apart[side], side)],
         "trade_off": None if curve is None else _points(curve, _suggested(own)),
         "expected": None if _calibration(own) is None else dict(_calibration(own).estimate),
     }
 
 
-def _right(own: Recognizer, features: np.ndarray, labels: np.ndarray, rows: np.ndarray) -> int:
-    return own.score(features[rows], labels[rows].tolist()).right if rows.any() else 0
-
-
-def _mean(score: Score | None) -> float | None:
-    return None if score is None else score.mean_class_accuracy
-
-
-def _rows(among_all: Score, among_own: Score, seen: bool) -> list[dict[str, Any]]:
-    confused = among_all.confusions.drop_duplicates("class").set_index("class")["taken_for"].to_dict()
-    own = among_own.per_class
+def _rows(task: TaskScores, apart: TaskScores, seen: bool) -> list[dict[str, Any]]:
+    """Accuracy of each seen (or unseen) class among all classes and among its own kind, and its first confusion."""
+    taken_for = {true: wrong for true, wrong, _ in reversed(task.confusions(most=None))}
+    among_own, counts = apart.per_class("tr" if seen else "t1"), Counter(apart.labels.tolist())
     return [
         {
-            "class": name,
+            "class": str(name),
             "seen": seen,
-            "rows": among_all.truth.count(name),
+            "rows": counts[name],
             "accuracy": accuracy,
-            "among_own": own[name],
-            "taken_for": confused.get(name),
+            "among_own": among_own[name],
+            "taken_for": str(taken_for[name]) if name in taken_for else None,
         }
-        for name, accuracy in among_all.per_class.items()
+        for name, accuracy in task.per_class("tr" if seen else "ts").items()
     ]
-
-
-def _curve(
-    own: Recognizer,
-    parts: dict[bool, np.ndarray],
-    truth: dict[bool, list[str]],
-    names: list[str],
-    seen: dict[str, bool],
-) -> TradeOff:
-    column = {name: number for number, name in enumerate(names)}
-    scores = {side: own.model.decision_function(rows) for side, rows in parts.items()}
-    places = {side: [column[name] for name in labels] for side, labels in truth.items()}
-    return trade_off(scores[False], places[False], scores[True], places[True], list(seen.values()))
 
 
 def _points(curve: TradeOff, suggested: float | None) -> dict[str, Any]:

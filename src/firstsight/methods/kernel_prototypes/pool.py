@@ -38,8 +38,6 @@ from firstsight.methods.kernel_prototypes.search import (
     SimulatedTask,
     beats,
     fit_prototypes,
-    harmonic_curve,
-    unseen_accuracy,
 )
 from firstsight.methods.kernel_prototypes.space import (
     ClassStatistics,
@@ -273,10 +271,8 @@ class PoolTrial:
             model, means, doubt, _ = problem.solve(settings)
             scores = model.scores(model.space.project(test), means)
             scores[:, task.seen :] += (settings.seen_handicap * model.unit * doubt).astype(scores.dtype)
-            of_setting = (
-                harmonic_curve(scores, task, np.zeros(1))[0] if self.seen_too else unseen_accuracy(scores, task)
-            )
-            values.append(float(of_setting))
+            scored = task.scored(scores)
+            values.append(float(scored.trade_off(np.zeros(1)).h[1] if self.seen_too else scored.t1 or 0.0))
         return values
 
     def _problem(self, number: int, task: SimulatedTask, settings: PrototypeSettings) -> tuple[PoolProblem, np.ndarray]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from firstsight._io.disk_samples import ChangedRows
+from firstsight.evaluation.scores import TaskScores
 from firstsight.methods.kernel_prototypes.maps import episodic_map, hidden_layer
 from firstsight.methods.kernel_prototypes.prior import (
     Prototypes,
@@ -76,6 +77,10 @@ class SimulatedTask:
         """Whether each test sample is of a class that plays unseen."""
         return self.y_test >= self.seen
 
+    def scored(self, scores: np.ndarray) -> TaskScores:
+        """The task with these scores (n, k) of its test samples."""
+        return TaskScores(scores, self.y_test, self.seen)
+
 
 def simulate_tasks(y: np.ndarray) -> list[SimulatedTask]:
     """Class-wise tasks, the same for the same y; none if there are fewer than FEWEST_CLASSES classes.
@@ -130,41 +135,6 @@ def _ranks(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     ranks = np.empty(len(y), dtype=np.intp)
     ranks[order] = np.arange(len(y)) - np.repeat(np.cumsum(counts) - counts, counts)
     return ranks
-
-
-def class_weights(truth: np.ndarray) -> np.ndarray:
-    """One share per row that makes a sum over rows a mean over classes of per-class means."""
-    _, codes, counts = np.unique(truth, return_inverse=True, return_counts=True)
-    return 1 / (counts[codes] * len(counts))
-
-
-def harmonic(ts, tr):
-    """2·ts·tr / (ts + tr), zero where both are."""
-    return 2 * ts * tr / np.maximum(ts + tr, 1e-12)
-
-
-def unseen_accuracy(scores: np.ndarray, task: SimulatedTask) -> float:
-    """T1: the mean per-class accuracy of the unseen classes' rows among these classes."""
-    new = task.unseen_rows
-    truth = task.y_test[new]
-    return float(class_weights(truth) @ (task.seen + scores[new, task.seen :].argmax(axis=1) == truth))
-
-
-def harmonic_curve(scores: np.ndarray, task: SimulatedTask, constants: np.ndarray) -> np.ndarray:
-    """H when each of the (ascending) constants is taken off the scores of the seen classes."""
-    new, old_best = task.unseen_rows, scores[:, : task.seen].max(axis=1)
-    gap = old_best - scores[:, task.seen :].max(axis=1)  # the constant at which a row changes sides
-    right_old = scores[:, : task.seen].argmax(axis=1) == task.y_test
-    right_new = task.seen + scores[:, task.seen :].argmax(axis=1) == task.y_test
-    side = np.searchsorted(constants, gap)  # the first constant that sends the row to the unseen classes
-
-    def reached(rows, right):
-        weights = class_weights(task.y_test[rows]) * right[rows]
-        return np.bincount(side[rows], weights=weights, minlength=len(constants) + 1)[:-1].cumsum(), weights.sum()
-
-    ts, _ = reached(new, right_new)
-    lost, all_of_it = reached(~new, right_old)
-    return harmonic(ts, np.maximum(all_of_it - lost, 0))
 
 
 def fit_prototypes(
@@ -292,7 +262,7 @@ class PrototypeSearch:
             statistics, test = self._statistics_of(number, task, settings)
             model = posterior_prototypes(statistics.space, statistics.means, statistics.counts, K, settings)
             scores = model.scores(test, cross @ model.weights)
-            t1.append(unseen_accuracy(scores, task))
+            t1.append(task.scored(scores).t1 or 0.0)
             curves.append(_curve(model, scores, task))
         return (np.array(t1) + np.array(curves)[:, np.mean(curves, axis=0).argmax()]) / 2
 
@@ -310,7 +280,7 @@ class PrototypeSearch:
             statistics = class_statistics(train, y, labelled_moments(train, y, task.seen), settings.shrinkage)
             model = fit_prototypes(statistics, K, settings, train, y)
             scores = model.scores(model.space(test), cross @ model.weights)
-            self._held_out_metrics[key] = unseen_accuracy(scores, task), _curve(model, scores, task)
+            self._held_out_metrics[key] = task.scored(scores).t1 or 0.0, _curve(model, scores, task)
         return self._held_out_metrics[key]
 
     def held_out_rows(self, number: int, power: float) -> tuple[np.ndarray, np.ndarray]:
@@ -341,4 +311,5 @@ class PrototypeSearch:
 
 
 def _curve(model: Prototypes, scores: np.ndarray, task: SimulatedTask) -> np.ndarray:
-    return harmonic_curve(scores / np.float32(max(model.unit, 1e-12)), task, HANDICAPS)
+    """H by handicap."""
+    return task.scored(scores / np.float32(max(model.unit, 1e-12))).trade_off(HANDICAPS).h[1:]
