@@ -35,7 +35,7 @@ def judge(model, calibration: Calibration, dataset, parts: list[str], classes: l
         sure.append(calibration.confidence(model, X, scores, seen).max(axis=1))
         right.append(np.array(classes)[scores.argmax(axis=1)] == y)
         weights.append(np.full(len(y), 1 / len(y)))
-        standing.append(calibration.standing(model, X, scores))
+        standing.append(calibration.margin(model, X, scores))
     lost = np.concatenate(standing) < calibration.scale_for(seen).threshold(0.05)
     return reliability(*map(np.concatenate, (sure, right, weights))), float(lost.mean())
 
@@ -80,7 +80,7 @@ def main() -> None:
             mean_sure, mean_right = (np.nansum(found.share * v) for v in (found.confidence, found.accuracy))
             print(
                 f"  {kind:6}  ECE {found.ece:.3f} (folds: {scale.ece:.3f})  mean confidence {mean_sure:.3f}, right "
-                f"{mean_right:.3f}  T {scale.temperature:.2f} α {scale.row_power:.2f} ε {scale.guesses:.2f}  "
+                f"{mean_right:.3f}  T {scale.temperature:.2f} α {scale.row_power:.2f} ε {scale.guess_rate:.2f}  "
                 f"none of these, set to lose 5 %: {100 * lost:.1f} %",
                 flush=True,
             )

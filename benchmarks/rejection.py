@@ -38,7 +38,7 @@ from firstsight.evaluation.calibration import calibrate, reliability
 from firstsight.methods import ESZSL, KernelPrototypes
 from firstsight.recognition import answer
 
-MEASURES = ("Mahalanobis", "relative Mahalanobis", "residual", "energy", "standing", "k-NN (far)", "joined")
+MEASURES = ("Mahalanobis", "relative Mahalanobis", "residual", "energy", "margin", "k-NN (far)", "joined")
 Parts = dict[str, np.ndarray]
 
 
@@ -152,12 +152,12 @@ def judge(model, rivals: Rivals, X: np.ndarray, classes: list[str]) -> Judged:
     temperature = calibration.spread * calibration.scale_for(seen).temperature
     strange = rivals(X) | {
         "energy": -logsumexp(scores.astype(np.float64) / temperature, axis=1),
-        "standing": -calibration.standing(model, X, scores),
-        "k-NN (far)": calibration.familiarity.distance(X),
+        "margin": -calibration.margin(model, X, scores),
+        "k-NN (far)": calibration.novelty.distance(X),
     }
     told = answer(model, X, classes, top=1, reject_share=0.05)
     # As the package joins them: what is far goes first, then what stands low.
-    strange["joined"] = np.where(told.far, 1e6 + strange["k-NN (far)"], strange["standing"])
+    strange["joined"] = np.where(told.far, 1e6 + strange["k-NN (far)"], strange["margin"])
     plain = calibration.confidence(model, X, scores, seen).max(axis=1)
     return Judged(strange, told.far, told.rejected, plain, told.confidence[:, 0], told.classes[:, 0])
 

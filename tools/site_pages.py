@@ -40,7 +40,7 @@ BESIDE_THE_FACE = {
         "firstsight.evaluation.scorers.h_scorer",
         "firstsight.evaluation.scorers.ClassWiseSplit",
         "firstsight.evaluation.calibration.Scale",
-        "firstsight.evaluation.novelty.Familiarity",
+        "firstsight.evaluation.novelty.NoveltyDetector",
     ],
     "encoders": ["firstsight.encoders.PictureFolder"],
     "experiments": ["firstsight.experiments.records.Record"],

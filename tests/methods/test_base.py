@@ -182,10 +182,9 @@ def test_very_many_classes_are_ranked_in_blocks_with_the_answers_of_all_at_once(
     answers = answer(calibrated, X, table, 4, reject_share=0.05)
     np.testing.assert_array_equal(answers.classes, names)
     sure = calibrated.predict_proba(X, classes=table)
-    known = calibrated.calibration_.familiarity
-    np.testing.assert_allclose(
-        answers.confidence, np.take_along_axis(sure, order, axis=1) * known.known(known.distance(X))[:, None], rtol=1e-5
-    )
+    novelty = calibrated.calibration_.novelty
+    factor = novelty.confidence_factor(novelty.distance(X))[:, None]
+    np.testing.assert_allclose(answers.confidence, np.take_along_axis(sure, order, axis=1) * factor, rtol=1e-5)
 
 
 def test_no_more_classes_are_ranked_than_there_are(named, task):

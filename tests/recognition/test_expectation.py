@@ -10,7 +10,7 @@ from firstsight.recognition.learning import expectation
 
 
 def estimated(t1, n_folds, held_out, training):
-    scale = Scale(temperature=1, row_power=0, guesses=0, standing=[], rows=240, candidates=held_out, ece=None)
+    scale = Scale(temperature=1, row_power=0, guess_rate=0, margins=[], rows=240, candidates=held_out, ece=None)
     return Calibration(
         scales={"unseen": scale},
         estimate={"t1": t1},

@@ -219,8 +219,8 @@ def test_arrays_that_do_not_belong_together_are_one_sentence(rows, tmp_path, spo
         lambda calibration: calibration.update(scales={}),
         lambda calibration: calibration.update(spread=float("nan")),
         lambda calibration: [scale.update(temperature=0.0) for scale in calibration["scales"].values()],
-        lambda calibration: [scale.update(standing=[0.0]) for scale in calibration["scales"].values()],
-        lambda calibration: calibration["familiarity"].update(distances=[]),
+        lambda calibration: [scale.update(margins=[0.0]) for scale in calibration["scales"].values()],
+        lambda calibration: calibration["novelty"].update(distances=[]),
     ],
     ids=["no scales", "no spread", "no temperature", "few quantiles", "no distances"],
 )

@@ -45,7 +45,7 @@ class KnownDistances(Schema):
 
 
 @dataclass(frozen=True, eq=False)
-class Familiarity:
+class NoveltyDetector:
     """Training rows to compare with, and the distances of known rows that were held out of training."""
 
     rows: np.ndarray = field(repr=False)  # (m, d + 1) z, float16: its rounding is far below any distance
@@ -73,7 +73,7 @@ class Familiarity:
         kept = self.rows.astype(np.float32)
         return kept, (kept**2).sum(axis=1)
 
-    def nearer(self, distance: np.ndarray) -> np.ndarray:
+    def share_nearer(self, distance: np.ndarray) -> np.ndarray:
         """The share (n,) of known rows that are nearer than this."""
         return np.searchsorted(self.distances, distance) / len(self.distances)
 
@@ -81,9 +81,12 @@ class Familiarity:
         """Whether each row (n,) looks like nothing that training has seen."""
         return distance > self._at(1 - FAR_SHARE)
 
-    def known(self, distance: np.ndarray) -> np.ndarray:
-        """What confidence is multiplied by (n,): 1 up to where "far" begins, as answers to farther known rows were no
-        worse; beyond, it falls as known rows get rarer, if they go on as they did from the last 5 % to the last 1 %."""
+    def confidence_factor(self, distance: np.ndarray) -> np.ndarray:
+        """Return what confidence is multiplied by (n,): 1 up to where "far" begins, and less the farther a sample is.
+
+        Predictions of farther known samples were no worse than others. Beyond the border, the factor falls as known
+        samples get rarer, if they continue as from the last 5 % to the last 1 %.
+        """
         border = self._at(1 - FAR_SHARE)
         tail = max(border - self._at(1 - 5 * FAR_SHARE), 1e-6)
         return 5.0 ** np.minimum(0, (border - distance) / tail)
@@ -92,16 +95,16 @@ class Familiarity:
         return float(np.interp(share, SHARES, self.distances))
 
 
-def measure_familiarity(dataset: ZeroShotDataset, folds: Sequence[ZeroShotDataset]) -> Familiarity:
-    """What is familiar after training on `dataset`; how far known rows may be comes from its folds."""
+def fit_novelty_detector(dataset: ZeroShotDataset, folds: Sequence[ZeroShotDataset]) -> NoveltyDetector:
+    """Keep training samples of `dataset`; measure on its folds how far known samples may be from them."""
     apart: dict[str, list[np.ndarray]] = {"test_unseen": [], "test_seen": []}
     for fold in folds:
-        own = Familiarity(*_kept(fold), distances=[])
+        detector = NoveltyDetector(*_kept(fold), distances=[])
         for part, distances in apart.items():
-            distances.append(own.distance(fold.part(part)[0]))
+            distances.append(detector.distance(fold.part(part)[0]))
     # The worse of the two, so that neither new classes nor new rows of seen ones lose more than they should.
     known = [np.quantile(np.concatenate(distances), SHARES) for distances in apart.values() if any(map(len, distances))]
-    return Familiarity(*_kept(dataset), distances=np.max(known, axis=0).tolist())
+    return NoveltyDetector(*_kept(dataset), distances=np.max(known, axis=0).tolist())
 
 
 def _kept(dataset: ZeroShotDataset) -> tuple[np.ndarray, float]:

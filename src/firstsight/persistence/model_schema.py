@@ -110,7 +110,7 @@ class CalibrationNumbers(Schema):
     n_folds: int = Field(default=0, description="how many times classes were held out")
     held_out_classes: int = Field(default=0, description="of each fold")
     training_classes: int = Field(default=0, description="of each fold")
-    familiarity: KnownDistances | None = Field(default=None, description="how far a row may be from training rows")
+    novelty: KnownDistances | None = Field(default=None, description="how far a sample may be from training samples")
 
 
 class ModelFile(Schema):

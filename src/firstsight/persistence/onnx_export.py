@@ -155,7 +155,7 @@ def _confidence(graph: Graph, model: ZeroShotClassifier, X: str, scores: str) ->
     row_spread = graph("Max", row_spread, graph.double(1e-6))  # as `calibration.confidence.floored`
 
     kinds = [calibration.scale_for(np.array(seen)) for seen in ([False], [True], [False, True])]
-    numbers = [[scale.temperature, scale.row_power, scale.guesses] for scale in kinds]
+    numbers = [[scale.temperature, scale.row_power, scale.guess_rate] for scale in kinds]
     size = graph("Size", SEEN_CODE)
     unseen_only, seen_only, both = (graph.constant(number, np.int64) for number in range(3))
     is_seen = graph("Not", graph("Less", SEEN_CODE, unseen_only))

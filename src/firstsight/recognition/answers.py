@@ -20,8 +20,8 @@ from firstsight._io.terminal import counted
 from firstsight.data import read_descriptions
 from firstsight.encoders.thumbnails import thumbnail
 from firstsight.errors import BadInput
-from firstsight.evaluation.calibration import Confidences, reference_scores, standing
-from firstsight.evaluation.novelty import FAR_SHARE, Familiarity
+from firstsight.evaluation.calibration import Confidences, margin, reference_scores
+from firstsight.evaluation.novelty import FAR_SHARE, NoveltyDetector
 from firstsight.methods import BestClasses, ZeroShotClassifier
 from firstsight.persistence.class_table import as_labels
 from firstsight.recognition.explain import as_columns, explain
@@ -332,26 +332,26 @@ def answer(
     if calibration is None or sure is None or known is None:
         return answers
     answers = replace(answers, confidence=sure.of(scores))
-    if calibration.familiarity is not None:
-        answers = _compared(answers, calibration.familiarity, X, reject_far)
+    if calibration.novelty is not None:
+        answers = _compared(answers, calibration.novelty, X, reject_far)
     if reject_share is not None:
         lost = 0.0 if answers.rejected is None else FAR_SHARE
         enough = calibration.scale_for(seen, shift_seen).threshold(reject_share, lost)
-        low = standing(scores[:, 0], *known) < enough
+        low = margin(scores[:, 0], *known) < enough
         answers = replace(answers, rejected=low if answers.rejected is None else low | answers.rejected)
     return answers
 
 
-def _compared(answers: Answers, familiarity: Familiarity, X: Any, reject_far: bool) -> Answers:
+def _compared(answers: Answers, novelty: NoveltyDetector, X: Any, reject_far: bool) -> Answers:
     """With the distance of the rows, which lowers confidence and, beyond what is known, rejects."""
     assert answers.confidence is not None
-    apart = familiarity.distance(X)
-    far = familiarity.far(apart)
+    apart = novelty.distance(X)
+    far = novelty.far(apart)
     return replace(
         answers,
-        confidence=answers.confidence * familiarity.known(apart)[:, None],
+        confidence=answers.confidence * novelty.confidence_factor(apart)[:, None],
         rejected=far if reject_far else None,
-        distance=familiarity.nearer(apart),
+        distance=novelty.share_nearer(apart),
         far=far,
     )
 

@@ -28,12 +28,12 @@ def _confidence(model, calibration, X, classes):
     return calibration.confidence(model, X, model.decision_function(X, classes=classes), seen)
 
 
-def _rows(random, n, k, temperature, guesses=0.0):
+def _rows(random, n, k, temperature, guess_rate=0.0):
     """Rows whose class is drawn from the very softmax that confidence is made of."""
     scores = random.normal(size=(n, k))
     row_spread = random.uniform(0.5, 2, size=n)
     chance = np.exp(scores / temperature)
-    chance = (1 - guesses) * chance / chance.sum(axis=1, keepdims=True) + guesses / k
+    chance = (1 - guess_rate) * chance / chance.sum(axis=1, keepdims=True) + guess_rate / k
     drawn = (chance.cumsum(axis=1) > random.random((n, 1))).argmax(axis=1)
     right = scores.argmax(axis=1) == drawn
     return _Rows(scores, row_spread, scores.max(axis=1), right, np.full(n, 1 / n))
@@ -48,24 +48,24 @@ def test_the_gradient_is_that_of_the_loss():
         np.testing.assert_allclose(gradient, numeric, atol=2e-6)
 
 
-@pytest.mark.parametrize(("temperature", "guesses"), [(0.3, 0.0), (1.0, 0.0), (0.2, 0.3)])
-def test_the_numbers_that_made_the_rows_are_found_again(temperature, guesses):
+@pytest.mark.parametrize(("temperature", "guess_rate"), [(0.3, 0.0), (1.0, 0.0), (0.2, 0.3)])
+def test_the_numbers_that_made_the_rows_are_found_again(temperature, guess_rate):
     random = np.random.default_rng(1)
     log_t, power, found = _fit(
-        [_rows(random, 6000, 20, temperature, guesses), _rows(random, 6000, 12, temperature, guesses)]
+        [_rows(random, 6000, 20, temperature, guess_rate), _rows(random, 6000, 12, temperature, guess_rate)]
     )
     assert np.exp(log_t) == pytest.approx(temperature, rel=0.12)
     assert power == pytest.approx(0, abs=0.1)
-    assert found == pytest.approx(guesses, abs=0.05)
+    assert found == pytest.approx(guess_rate, abs=0.05)
 
 
 def test_a_few_rows_that_are_all_right_do_not_make_certainty():
     rows = _rows(np.random.default_rng(2), 12, 3, 0.01)
     assert rows.right.all()
-    log_t, power, guesses = _fit([rows])
+    log_t, power, guess_rate = _fit([rows])
     t = np.exp(log_t) * rows.row_spread**power
     u = np.exp((rows.scores - rows.scores.max(axis=1, keepdims=True)) / t[:, None])
-    sure = (1 - guesses) / u.sum(axis=1) + guesses / 3
+    sure = (1 - guess_rate) / u.sum(axis=1) + guess_rate / 3
     assert 0.5 < sure.mean() < 0.995
 
 
@@ -153,7 +153,7 @@ def test_none_of_these_loses_the_share_of_known_rows_that_was_asked_for(calibrat
             X, _ = fold.part("test_unseen")
             scores = model.decision_function(X, classes=list(fold.unseen_classes))
             own = replace(calibrated.calibration_, reference=model.descriptions_[model.seen_code_ >= 0])
-            lost += (own.standing(model, X, scores) < scale.threshold(share)).sum()
+            lost += (own.margin(model, X, scores) < scale.threshold(share)).sum()
             known += len(X)
         assert lost / known == pytest.approx(share, abs=0.02)
     assert scale.threshold(0.0) < scale.threshold(0.05) < scale.threshold(0.5)
