@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from firstsight.errors import BadInput, FirstsightWarning, UnknownName
 from firstsight.methods._scoring import BestClasses, Candidates, ScoreBlocks
-from firstsight.methods._validation import Choice, ClassSelection, Range, name_array, validate_params
+from firstsight.methods._validation import ClassSelection, OneOf, Range, name_array, validate_params
 from firstsight.methods.base import TransductiveClassifier, ZeroShotClassifier
 
 Method = str | type[ZeroShotClassifier] | ZeroShotClassifier
@@ -122,7 +122,7 @@ def make_estimator(
         if parameters:
             raise BadInput("`parameters` belong to a method's name; set those of an estimator on it.")
         estimator: ZeroShotClassifier = clone(method)
-        known = estimator._get_param_names()
+        known = list(estimator.get_params(deep=False))
         estimator.set_params(**{k: v for k, v in supplied.items() if k in known and v is not None})
     elif isinstance(method, str | type):
         cls, name = (find_method(method), method) if isinstance(method, str) else (method, method.__name__)
@@ -195,9 +195,9 @@ __all__ = [
     "DEFAULT_TRANSDUCTIVE_METHOD",
     "BestClasses",
     "Candidates",
-    "Choice",
     "ClassSelection",
     "Method",
+    "OneOf",
     "Range",
     "ScoreBlocks",
     "TransductiveClassifier",

@@ -218,7 +218,7 @@ class MomentClassifier(ZeroShotClassifier):
             validate_params(self)
             first = "_gathered" not in vars(self)
             rows: np.ndarray
-            rows, labels = validate_data(self, X, y, dtype=list(self._dtypes), reset=first, ensure_all_finite=False)
+            rows, labels = validate_data(self, X, y, dtype=list(self.dtypes), reset=first, ensure_all_finite=False)
             check_finite(rows, "X")
             if first:
                 self._begin(descriptions, labels if classes is None else classes, rows.dtype)

@@ -27,7 +27,7 @@ class BilinearRanking(ZeroShotClassifier):
 
     needs_torch = True
 
-    _dtypes = (np.float32,)
+    dtypes = (np.float32,)
     fitted_arrays: ClassVar[dict[str, str]] = {"weights_": "d a"}
     parameter_constraints: ClassVar[dict[str, list[Any]]] = {"margin": [Range(float, above=0)]}
 

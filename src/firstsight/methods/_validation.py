@@ -88,7 +88,7 @@ class Range:
 
 
 @dataclass(frozen=True, init=False)
-class Choice:
+class OneOf:
     """Constraint of a parameter to one of several texts.
 
     Parameters
@@ -98,7 +98,7 @@ class Choice:
 
     Examples
     --------
-    >>> print(Choice("unit", "standard"))
+    >>> print(OneOf("unit", "standard"))
     a str among {'standard', 'unit'}
     """
 
@@ -115,7 +115,7 @@ class Choice:
         return f"a str among {{{', '.join(map(repr, sorted(self.options)))}}}"
 
 
-Constraint = Range | Choice | type | None  # a type accepts its instances, None itself
+Constraint = Range | OneOf | type | None  # a type accepts its instances, None itself
 
 
 def validate_params(estimator: ZeroShotClassifier) -> None:
@@ -164,7 +164,7 @@ def check_training_samples(estimator: ZeroShotClassifier, X: Any, y: Any) -> tup
         if isinstance(X, pd.DataFrame) and not X.columns.is_unique:
             twice = X.columns[X.columns.duplicated()][0]
             raise BadInput(f"X has two columns {twice!r}; give every feature its own name.")
-        X, y = validate_data(estimator, in_memory(X), y, dtype=list(estimator._dtypes), ensure_all_finite=False)
+        X, y = validate_data(estimator, in_memory(X), y, dtype=list(estimator.dtypes), ensure_all_finite=False)
         check_finite(X, "X")
         labels = column_or_1d(y)
     check_classification_targets(labels)
@@ -176,12 +176,12 @@ def check_features(estimator: ZeroShotClassifier, X: Any) -> np.ndarray:
     check_is_fitted(estimator)
     X = in_memory(X)
     # What scikit-learn would return as it is: to find that out takes its check longer than to score one sample.
-    usual = type(X) is np.ndarray and X.ndim == 2 and X.dtype in estimator._dtypes and len(X) > 0
+    usual = type(X) is np.ndarray and X.ndim == 2 and X.dtype in estimator.dtypes and len(X) > 0
     if not (usual and X.shape[1] == estimator.n_features_in_):
         order = _column_order(estimator, X)
         try:
             X = check_array(
-                X, dtype=list(estimator._dtypes), ensure_all_finite=False, estimator=estimator, input_name="X"
+                X, dtype=list(estimator.dtypes), ensure_all_finite=False, estimator=estimator, input_name="X"
             )
         except ValueError as error:  # its message is scikit-learn's
             raise BadInput(str(error)) from error

@@ -26,10 +26,10 @@ from firstsight.methods._scoring import (
     warn_if_features_are_lost,
 )
 from firstsight.methods._validation import (
-    Choice,
     ClassSelection,
     Constraint,
     Descriptions,
+    OneOf,
     Range,
     attribute_names,
     check_features,
@@ -133,19 +133,19 @@ class MethodDefinition(ScikitLearnClassifier):
     fitted_arrays: ClassVar[dict[str, str]] = {}
     # The values that a parameter may have, for names that mean the same in every method; a method adds its own.
     parameter_constraints: ClassVar[dict[str, list[Constraint]]] = {
-        "feature_scaling": [Choice("unit", "standard"), None],
-        "attribute_scaling": [Choice("unit", "standard"), None],
-        "setting": [Choice("zsl", "gzsl")],
+        "feature_scaling": [OneOf("unit", "standard"), None],
+        "attribute_scaling": [OneOf("unit", "standard"), None],
+        "setting": [OneOf("zsl", "gzsl")],
         "learning_rate": [Range(float, above=0)],
         "epochs": [Range(int, at_least=1)],
         "batch_size": [Range(int, at_least=1)],
         "device": [str],
-        "precision": [Choice(*PRECISIONS)],
+        "precision": [OneOf(*PRECISIONS)],
         "verbose": [bool, np.bool_],
         "random_state": [Range(int, at_least=0, at_most=2**32 - 1), np.random.RandomState, None],
     }
     # Torch methods compute in float32; closed forms keep the precision that they are given.
-    _dtypes: ClassVar[Any] = (np.float64, np.float32)
+    dtypes: ClassVar[Any] = (np.float64, np.float32)
 
     # Every method has these two parameters: no scaling is hidden. A fit stores what scaling needs to know.
     feature_scaling: Scaling
@@ -196,6 +196,15 @@ class MethodDefinition(ScikitLearnClassifier):
         """
         raise NotImplementedError("its score is not a plain function of features and description")
 
+    @classmethod
+    def is_exportable(cls) -> bool:
+        """Whether the method writes `_export_scores`."""
+        return cls._export_scores is not MethodDefinition._export_scores
+
+    def export_scores(self, graph: Any, X: str, A: str, seen: str) -> str:
+        """Write the scores into an ONNX graph; what cannot be exported raises NotImplementedError with the reason."""
+        return self._export_scores(graph, X, A, seen)
+
     def _scale_features(self, X: np.ndarray) -> np.ndarray:
         return scale(self.feature_scaling, self.feature_scaler_, X)
 
@@ -206,8 +215,7 @@ class MethodDefinition(ScikitLearnClassifier):
 class ZeroShotClassifier(MethodDefinition):
     """Base of all methods: a scikit-learn classifier that also knows classes without training samples.
 
-    Subclasses declare themselves and write `_fit` and `_scores` (docs/own_method.md; `MethodDefinition` lists all that
-    they may write). Checks of input, class labels, candidate classes and scores in blocks are here.
+    Subclasses write `_fit` and `_scores` (docs/own_method.md; `MethodDefinition` lists all that they may write).
     """
 
     # Set by every fit.
@@ -278,9 +286,7 @@ class ZeroShotClassifier(MethodDefinition):
         return self.top_k(X, 1, classes)[0][:, 0]
 
     def top_k(self, X: ArrayLike, k: int = 5, classes: ClassSelection = None) -> tuple[np.ndarray, np.ndarray]:
-        """Rank the best classes of each sample among `classes`.
-
-        However many samples and candidates there are, scores are held for a block of both at a time.
+        """Rank the best classes of each sample among `classes`; scores are held for a block at a time.
 
         Parameters
         ----------
@@ -377,8 +383,6 @@ class ZeroShotClassifier(MethodDefinition):
         """The classes that training had only a description of, in the order of `classes_`."""
         return self.classes_[self.seen_code_ < 0]
 
-    # What other packages build on ----------------------------------------------------------------------------
-
     def candidates(self, classes: ClassSelection = None) -> Candidates:
         """Resolve the classes to choose from.
 
@@ -413,7 +417,7 @@ class ZeroShotClassifier(MethodDefinition):
         Returns
         -------
         array (n, d)
-            Finite numbers of a type that the method computes with, not scaled.
+            Finite numbers, not scaled.
         """
         return check_features(self, X)
 
@@ -476,8 +480,6 @@ class ZeroShotClassifier(MethodDefinition):
         with numbers_in_range(self, descriptions):
             E = self._embed_classes(self._scale_descriptions(descriptions))
         return self._seen_constants(E, seen_code)
-
-    # How a fit runs ------------------------------------------------------------------------------------------
 
     def _prepare(
         self, X: Any, y: Any, descriptions: Descriptions | None
@@ -595,11 +597,11 @@ def forget_former_fit(estimator: ZeroShotClassifier) -> None:
         vars(estimator).pop(name, None)
 
 
-def fit_in_range(estimator: ZeroShotClassifier, *arrays: Any) -> None:
+def fit_in_range(method: ZeroShotClassifier, *arrays: Any) -> None:
     """Run `_fit`; fitted numbers must be finite."""
-    with numbers_in_range(estimator, *arrays):
-        estimator._fit(*arrays)
-        for name, value in vars(estimator).items():
+    with numbers_in_range(method, *arrays):
+        method._fit(*arrays)
+        for name, value in vars(method).items():
             for array in value.values() if isinstance(value, dict) else [value]:
                 if name.endswith("_") and isinstance(array, np.ndarray) and array.dtype.kind == "f":
                     require_finite(array)

@@ -21,7 +21,7 @@ from firstsight.methods._gradient_training import (
     train,
     two_layers,
 )
-from firstsight.methods._validation import Choice, Range
+from firstsight.methods._validation import OneOf, Range
 from firstsight.methods.base import RandomState, Scaling, ZeroShotClassifier
 
 
@@ -127,7 +127,7 @@ class CMT(ZeroShotClassifier):
     grid: ClassVar[dict[str, list[Any]]] = {"penalty": [1e-3, 3e-3, 1e-2], "epochs": [10, 30]}
     quick: ClassVar[dict[str, Any]] = {"hidden": 64, "learning_rate": 1e-2, "epochs": 30, "penalty": 1e-4}
 
-    _dtypes = (np.float32,)
+    dtypes = (np.float32,)
     fitted_arrays: ClassVar[dict[str, str]] = {
         "weights_/map.0.weight": "h d",
         "weights_/map.0.bias": "h",
@@ -141,7 +141,7 @@ class CMT(ZeroShotClassifier):
         "spreads_?": "n",
     }
     parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "novelty": [Choice("gaussian", "loop"), None],
+        "novelty": [OneOf("gaussian", "loop"), None],
         "novel_share": [Range(float, at_least=0, at_most=1)],
         "novel_probability": [Range(float, at_least=0, at_most=1)],
         "neighbors": [Range(int, at_least=1)],

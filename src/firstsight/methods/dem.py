@@ -104,7 +104,7 @@ class DEM(ZeroShotClassifier):
     grid: ClassVar[dict[str, list[Any]]] = {"penalty": [1e-4, 3e-4, 1e-3], "epochs": [200, 600]}
     quick: ClassVar[dict[str, Any]] = {"hidden": 64, "learning_rate": 1e-2}
 
-    _dtypes = (np.float32,)
+    dtypes = (np.float32,)
     fitted_arrays: ClassVar[dict[str, str]] = {
         "floor_": "d",
         "weights_/embed.0.weight": "h a",

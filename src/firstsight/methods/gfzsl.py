@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import solve
 
 from firstsight.methods._moments import MomentClassifier
-from firstsight.methods._validation import Choice, Range
+from firstsight.methods._validation import OneOf, Range
 from firstsight.methods.base import Scaling
 
 
@@ -97,7 +97,7 @@ class GFZSL(MomentClassifier):
     parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "mean_penalty": [Range(float, above=0)],
         "variance_penalty": [Range(float, above=0)],
-        "seen_gaussians": [Choice("regressed", "estimated")],
+        "seen_gaussians": [OneOf("regressed", "estimated")],
     }
 
     def __init__(

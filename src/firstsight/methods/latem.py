@@ -94,7 +94,7 @@ class LatEm(ZeroShotClassifier):
     reference = "Xian et al., Latent Embeddings for Zero-Shot Classification, CVPR 2016"
     grid: ClassVar[dict[str, list[Any]]] = {"n_maps": [1, 2], "learning_rate": [60.0, 204.8, 600.0]}
 
-    _dtypes = (np.float32,)
+    dtypes = (np.float32,)
     fitted_arrays: ClassVar[dict[str, str]] = {"weights_": "m d a"}
     parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "margin": [Range(float, above=0)],

@@ -115,7 +115,7 @@ class PSR(ZeroShotClassifier):
     grid: ClassVar[dict[str, list[Any]]] = {"relation": [0.05, 0.488, 2.0], "epochs": [200, 600]}
     quick: ClassVar[dict[str, Any]] = {"hidden": 64, "learning_rate": 1e-2, "relation": 1.0, "reconstruction": 1.0}
 
-    _dtypes = (np.float32,)
+    dtypes = (np.float32,)
     fitted_arrays: ClassVar[dict[str, str]] = {
         "weights_/encode.0.weight": "h a",
         "weights_/encode.0.bias": "h",

@@ -90,7 +90,7 @@ class QFSL(TransductiveClassifier):
     reference = "Song et al., Transductive Unbiased Embedding for Zero-Shot Learning, CVPR 2018"
     grid: ClassVar[dict[str, list[Any]]] = {"pool_weight": [0.2, 1.0], "learning_rate": [3e-4, 1e-3, 3e-3]}
 
-    _dtypes = (np.float32,)
+    dtypes = (np.float32,)
     fitted_arrays: ClassVar[dict[str, str]] = {"weights_/weight": "d a", "weights_/bias": "a"}
     parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "pool_weight": [Range(float, at_least=0)],

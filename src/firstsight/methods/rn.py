@@ -122,7 +122,7 @@ class RN(ZeroShotClassifier):
         "learning_rate": 1e-2,
     }
 
-    _dtypes = (np.float32,)
+    dtypes = (np.float32,)
     fitted_arrays: ClassVar[dict[str, str]] = {
         "weights_/attribute.0.weight": "h a",
         "weights_/attribute.0.bias": "h",

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from firstsight.methods._moments import MomentClassifier, mean_eigenvalue
-from firstsight.methods._validation import Choice, Range
+from firstsight.methods._validation import OneOf, Range
 from firstsight.methods.base import Scaling, scale
 
 
@@ -79,7 +79,7 @@ class SAE(MomentClassifier):
 
     fitted_arrays: ClassVar[dict[str, str]] = {"weights_": "a d"}
     parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "direction": [Choice("visual", "semantic")],
+        "direction": [OneOf("visual", "semantic")],
         "encoding_weight": [Range(float, above=0)],
     }
 

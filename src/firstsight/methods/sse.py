@@ -153,7 +153,7 @@ class SSE(ZeroShotClassifier):
     grid: ClassVar[dict[str, list[Any]]] = {"mixture_penalty": [1.0, 3.0, 10.0], "learning_rate": [3e-4, 1e-3]}
     quick: ClassVar[dict[str, Any]] = {"mixture_penalty": 3.0, "learning_rate": 0.1, "epochs": 40}
 
-    _dtypes = (np.float32,)
+    dtypes = (np.float32,)
     fitted_arrays: ClassVar[dict[str, str]] = {"seen_descriptions_": "k a", "weights_": "d", "prototypes_": "k d"}
     parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "mixture_penalty": [Range(float, above=0)],

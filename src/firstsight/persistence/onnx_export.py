@@ -95,8 +95,7 @@ class Graph:
 
 def exportable() -> list[str]:
     """The names of the methods that `export_onnx` can write."""
-    unwritten = ZeroShotClassifier._export_scores
-    return [name for name, method in all_methods().items() if method._export_scores is not unwritten]
+    return [name for name, method in all_methods().items() if method.is_exportable()]
 
 
 def export_onnx(model: ZeroShotClassifier, path: str | Path, *, confidence: bool = False) -> None:
@@ -139,7 +138,7 @@ def _write(graph: Graph, model: ZeroShotClassifier, confidence: bool) -> dict[st
 
 def _scores(graph: Graph, model: ZeroShotClassifier, X: str, descriptions: str, seen: str) -> str:
     A = graph.scaled(descriptions, model.attribute_scaling, model.attribute_scaler_)
-    return model._export_scores(graph, X, A, seen)
+    return model.export_scores(graph, X, A, seen)
 
 
 def _confidence(graph: Graph, model: ZeroShotClassifier, X: str, scores: str) -> str:

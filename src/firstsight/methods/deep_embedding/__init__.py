@@ -20,7 +20,7 @@ from firstsight.devices import Precision, find_device, team, torch
 from firstsight.errors import BadInput, FirstsightWarning, StaleCheckpoint
 from firstsight.methods._gradient_training import Rows, RowsInMemory, as_tensor, as_tensors, to_arrays, to_numpy
 from firstsight.methods._moments import fit_scaling_from_disk
-from firstsight.methods._validation import Choice, ClassSelection, Range
+from firstsight.methods._validation import ClassSelection, OneOf, Range
 from firstsight.methods.base import RandomState, Scaling, ZeroShotClassifier
 from firstsight.methods.deep_embedding.alternating import AlternatingTraining, Checkpoint, DiskTensor, factor_to_length
 from firstsight.methods.deep_embedding.two_branch import TwoBranch
@@ -184,15 +184,15 @@ class DeepEmbedding(ZeroShotClassifier):
     }
     presets = PRESETS
 
-    _dtypes = (np.float32,)
+    dtypes = (np.float32,)
     parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "preset": [Choice(*PRESETS)],
+        "preset": [OneOf(*PRESETS)],
         "embedding_dim": [Range(int, at_least=1), None],
         "feature_length": [Range(float, at_least=0), None],
         "separation": [Range(float, at_least=0), None],
         "penalty": [Range(float, at_least=0), None],
         "learning_rate": [Range(float, above=0), None],
-        "schedule": [Choice("constant", "cosine"), None],
+        "schedule": [OneOf("constant", "cosine"), None],
         "iterations": [Range(int, at_least=1), None],
         "stop_below": [Range(float, at_least=0), None],
         "batch_size": [Range(int, at_least=1), None],
