@@ -91,8 +91,8 @@ def binarise(A: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
 def pattern_scores(log_yes: np.ndarray, log_no: np.ndarray, priors: np.ndarray, patterns: np.ndarray) -> np.ndarray:
     """Σ_m log p(a_m^c|x) − log p(a_m^c)  (n, C).
 
-    `log_yes`, `log_no (n, a)` are the log-probabilities that a row has an attribute and that it has not, `priors (a,)`
-    the share of seen classes that have it, `patterns (C, a)` the classes. An attribute that all seen classes
+    `log_yes`, `log_no (n, a)` are the log-probabilities that a sample has an attribute and that it has not, `priors
+    (a,)` the share of seen classes that have it, `patterns (C, a)` the classes. An attribute that all seen classes
     share (or lack) has a prior of 1 or 0; it tells nothing and is left out.
     """
     useful = (priors > 0) & (priors < 1)

@@ -45,17 +45,17 @@ def gram(X: np.ndarray) -> np.ndarray:
 
 
 def mean_eigenvalue(symmetric: np.ndarray) -> float:
-    """tr(M)/d, the unit of a ridge penalty on M: it follows the number of rows and the length of what is summed."""
+    """tr(M)/d, the unit of a ridge penalty on M: it follows the number of samples and the length of what is summed."""
     return float(np.trace(symmetric)) / len(symmetric) or 1.0
 
 
 def mean_square(X: np.ndarray) -> float:
-    """Mean squared length of rows; 1 where all are zero, so that it can be divided by."""
+    """Mean squared length of samples; 1 where all are zero, so that it can be divided by."""
     return float(np.einsum("ij,ij->", X, X, dtype=np.float64)) / len(X) or 1.0
 
 
 def class_sums(X: np.ndarray, y: np.ndarray, n_classes: int) -> np.ndarray:
-    """The sum of the rows of each class, YᵀX (k, d) in float64 with Y the one-hot codes."""
+    """The sum of the samples of each class, YᵀX (k, d) in float64 with Y the one-hot codes."""
     total = np.zeros((n_classes, X.shape[1]))
     for start in range(0, len(X), BLOCK):
         block, codes = X[start : start + BLOCK].astype(np.float64), y[start : start + BLOCK]
@@ -64,7 +64,7 @@ def class_sums(X: np.ndarray, y: np.ndarray, n_classes: int) -> np.ndarray:
 
 
 def class_scatter(X: np.ndarray, y: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """The sum of (x − μ_c)² over the rows of each class, (k, d) in float64."""
+    """The sum of (x − μ_c)² over the samples of each class, (k, d) in float64."""
     total, means = np.zeros(means.shape), means.astype(X.dtype)
     for start in range(0, len(X), BLOCK):
         codes = y[start : start + BLOCK]
@@ -74,7 +74,7 @@ def class_scatter(X: np.ndarray, y: np.ndarray, means: np.ndarray) -> np.ndarray
 
 @dataclass(frozen=True)
 class Moments:
-    """What a closed form may know of n rows of k classes; of `gram` and `scatter`, what it has asked for."""
+    """What a closed form may know of n samples of k classes; of `gram` and `scatter`, what it has asked for."""
 
     counts: np.ndarray  # (k,)
     sums: np.ndarray  # (k, d)
@@ -88,14 +88,14 @@ class Moments:
 
 
 def moments_in_memory(X: np.ndarray, y: np.ndarray, n_classes: int, needs: frozenset[str]) -> Moments:
-    """The moments of rows in memory."""
+    """The moments of samples in memory."""
     counts, sums = np.bincount(y, minlength=n_classes), class_sums(X, y, n_classes)
     scatter = class_scatter(X, y, sums / counts[:, None]) if "scatter" in needs else None
     return Moments(counts, sums, gram(X) if "gram" in needs else None, scatter, X.dtype)
 
 
 class GatheredMoments:
-    """The moments of rows that come in blocks, in any order, each seen once.
+    """The moments of samples that come in blocks, in any order, each seen once.
 
     Sums are of x − near, with `near` the mean of the first block: so that squares lose no digits to a large mean.
     """
@@ -106,7 +106,7 @@ class GatheredMoments:
         self.near = np.empty(0)
 
     def add(self, X: np.ndarray, y: np.ndarray) -> None:
-        """Take in rows and their codes."""
+        """Take in samples and their codes."""
         if not len(self.near):
             d = X.shape[1]
             self.near, self.dtype = X.mean(axis=0, dtype=np.float64), X.dtype
@@ -141,7 +141,7 @@ class GatheredMoments:
             self.squares += of_class @ rows
 
     def scaling(self, dtype: Any) -> dict[str, np.ndarray]:
-        """What `scale` needs for a "standard" scaling: mean and standard deviation of each feature over all rows."""
+        """What `scale` needs for a "standard" scaling: mean and standard deviation of each feature over all samples."""
         n = self.counts.sum()
         offset = self.sums.sum(axis=0) / n
         squares = np.diag(self.gram) if self.gram is not None else self.squares.sum(axis=0)
@@ -150,7 +150,7 @@ class GatheredMoments:
         return {"offset": mean.astype(dtype), "spread": spread.astype(dtype)}
 
     def moments(self, offset: np.ndarray | float = 0.0, spread: np.ndarray | float = 1.0) -> Moments:
-        """Of (x − offset)/spread, for the classes that have rows."""
+        """Of (x − offset)/spread, for the classes that have samples."""
         seen = self.counts > 0
         counts, sums = self.counts[seen], self.sums[seen]
         shift = self.near - offset  # from x − near to x − offset
@@ -177,8 +177,8 @@ def fit_scaling_from_disk(kind: str | None, X: DiskRows) -> dict[str, np.ndarray
 class MomentClassifier(ZeroShotClassifier):
     """Base of the closed forms: a subclass writes `_solve(moments, S)` and says which moments it needs.
 
-    Rows in memory are scaled and summed as they are; of rows on the disk (`DiskRows`), and of those that `partial_fit`
-    is given, each is read once, and a "standard" scaling is applied to the sums.
+    Samples in memory are scaled and summed as they are; of samples on the disk (`DiskRows`), and of those that
+    `partial_fit` is given, each is read once, and a "standard" scaling is applied to the sums.
     """
 
     reads_blocks = True
@@ -196,16 +196,16 @@ class MomentClassifier(ZeroShotClassifier):
         *,
         classes: ArrayLike | None = None,
     ) -> Self:
-        """Learn from more rows; after any number of calls the model is that of `fit` on all rows, up to rounding.
+        """Learn from more samples; after any number of calls the model is that of `fit` on all samples, up to rounding.
 
         Parameters
         ----------
         X : array (n, d)
-            Features of the rows to add.
+            Features of the samples to add.
         y : array (n,)
             Their classes.
         descriptions : DataFrame indexed by class, or array whose row numbers are the labels
-            Of every class that will ever have rows; of the first call, later ones may leave them out.
+            Of every class that will ever have samples; of the first call, later ones may leave them out.
         classes : array, optional
             In the place of descriptions, for an ordinary classifier: the names; else those in the first `y`.
 

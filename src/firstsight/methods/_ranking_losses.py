@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class BilinearRanking(ZeroShotClassifier):
     """Base of the methods that score F(x, c) = xᵀ W a_c and differ in the loss on F, and in their defaults, alone.
 
-    The learning rate is in units of 1 / (mean ‖x‖² · mean ‖a‖²): a step moves scores alike, however long rows and
+    The learning rate is in units of 1 / (mean ‖x‖² · mean ‖a‖²): a step moves scores alike, however long samples and
     descriptions are. W starts at zero. Every loss here is a hinge on differences of F, so stretching the margin and the
     learning rate by the same factor stretches W by it and leaves every prediction as it is: only learning_rate /
     margin matters.
@@ -76,7 +76,7 @@ class BilinearRanking(ZeroShotClassifier):
 
     @staticmethod
     def _loss(scores: Tensor, y: Tensor, margin: float) -> Tensor:
-        """Mean loss of rows with scores (b, C) of the seen classes and labels (b,)."""
+        """Mean loss of samples with scores (b, C) of the seen classes and labels (b,)."""
         raise NotImplementedError
 
     def _embed_classes(self, A):
@@ -96,17 +96,17 @@ def violations(scores: Tensor, y: Tensor, margin: float) -> Tensor:
 
 
 def summed_hinge(scores: Tensor, y: Tensor, margin: float) -> Tensor:
-    """Mean over rows of Σ_{c≠y} [m + F(x,c) − F(x,y)]₊."""
+    """Mean over samples of Σ_{c≠y} [m + F(x,c) − F(x,y)]₊."""
     return violations(scores, y, margin).sum(1).mean()
 
 
 def hardest_hinge(scores: Tensor, y: Tensor, margin: float) -> Tensor:
-    """Mean over rows of max_{c≠y} [m + F(x,c) − F(x,y)]₊."""
+    """Mean over samples of max_{c≠y} [m + F(x,c) − F(x,y)]₊."""
     return violations(scores, y, margin).amax(1).mean()
 
 
 def ranked_hinge(scores: Tensor, y: Tensor, margin: float) -> Tensor:
-    """Mean over rows of (ℓ_r / r) Σ_{c≠y} [m + F(x,c) − F(x,y)]₊; r counts the positive terms (WARP)."""
+    """Mean over samples of (ℓ_r / r) Σ_{c≠y} [m + F(x,c) − F(x,y)]₊; r counts the positive terms (WARP)."""
     hinges = violations(scores, y, margin)
     # Where r = 0 the sum is zero as well: any finite weight will do.
     r = (hinges > 0).sum(1).clamp(min=1)
@@ -115,6 +115,6 @@ def ranked_hinge(scores: Tensor, y: Tensor, margin: float) -> Tensor:
 
 
 def random_wrong_class(y: Tensor, n_classes: int, generator: torch.Generator) -> Tensor:
-    """For each row one class drawn evenly from those that are not its own."""
+    """For each sample one class drawn evenly from those that are not its own."""
     drawn = torch.randint(n_classes - 1, y.shape, generator=generator).to(y.device, non_blocking=True)
     return drawn + (drawn >= y)

@@ -13,16 +13,16 @@ class ALE(BilinearRanking):
     """Learns a bilinear score of features and descriptions that puts the right class at the top of the ranking.
 
     Every class is embedded as its attributes, every picture as its features, and W says how well they go together. The
-    loss is an upper bound on the rank of the right class that counts the first places most (WARP): a row with many
-    violating classes spreads little more force over all of them than a row with a few. A new class is scored from its
-    attributes.
+    loss is an upper bound on the rank of the right class that counts the first places most (WARP): a sample with many
+    violating classes spreads little more force over all of them than a sample with a few. A new class is scored from
+    its attributes.
 
-    Objective, averaged over rows, with F(x, c) = xᵀ W a_c over the seen classes::
+    Objective, averaged over samples, with F(x, c) = xᵀ W a_c over the seen classes::
 
         (ℓ_r / r) Σ_{c≠y} [Δ + F(x, c) − F(x, y)]₊ ,   ℓ_r = Σ_{i≤r} 1/i ,   r = number of positive terms
 
-    solved by plain stochastic gradient descent on batches of rows, from W = 0, with ℓ_r / r held fixed in the gradient;
-    stopping after few epochs is the only regularisation.
+    solved by plain stochastic gradient descent on batches of samples, from W = 0, with ℓ_r / r held fixed in the
+    gradient; stopping after few epochs is the only regularisation.
 
     Score: F(x, c).
 
@@ -31,12 +31,12 @@ class ALE(BilinearRanking):
     margin : float
         Δ. W starts at zero, so only learning_rate / margin has an effect on predictions.
     learning_rate : float
-        For the mean gradient of a batch (the paper's rate per row, times the batch size), in units of
-        1 / (mean ‖x‖² · mean ‖a‖²): a step moves scores alike, however long rows and descriptions are.
+        For the mean gradient of a batch (the paper's rate per sample, times the batch size), in units of
+        1 / (mean ‖x‖² · mean ‖a‖²): a step moves scores alike, however long samples and descriptions are.
     epochs, batch_size : int
-        Passes over the rows, and rows per step.
+        Passes over the samples, and samples per step.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
-        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+        Scaling of features and of descriptions, fitted on the training samples and seen classes.
     device : str
         Where to compute: "cpu", "cuda", "mps", …, or "auto", which is a GPU if there is one (docs/scale.md).
     precision : {"float32", "bfloat16"}
@@ -58,8 +58,8 @@ class ALE(BilinearRanking):
     Notes
     -----
     Differences from the paper: it estimates r by drawing wrong classes until one violates the margin, and steps on that
-    one, row by row; here r is counted exactly and a batch of rows steps on the whole sum, which costs one matrix
-    product. W starts at zero instead of at random.
+    one, sample by sample; here r is counted exactly and a batch of samples steps on the whole sum, which costs one
+    matrix product. W starts at zero instead of at random.
 
     References
     ----------
@@ -72,7 +72,7 @@ class ALE(BilinearRanking):
     >>> from firstsight.methods import ALE
     >>> rng = np.random.default_rng(0)
     >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
-    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no samples
     >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
     >>> model = ALE(learning_rate=1.0, random_state=0).fit(X, y, descriptions)
     >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])

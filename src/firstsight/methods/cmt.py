@@ -26,11 +26,11 @@ from firstsight.methods.base import RandomState, Scaling, ZeroShotClassifier
 
 
 class CMT(ZeroShotClassifier):
-    """Learns a map from features to descriptions; a row belongs to the class whose description it lands near.
+    """Learns a map from features to descriptions; a sample belongs to the class whose description it lands near.
 
-    A network of two layers maps every row onto the description of its class. Rows of unseen classes land near
+    A network of two layers maps every sample onto the description of its class. Samples of unseen classes land near
     the seen descriptions too, because the map has been fitted to these; CMT* (`novelty`) therefore asks a
-    detector first whether the mapped row is novel. Novel rows get an unseen class, the others a seen class by
+    detector first whether the mapped sample is novel. Novel samples get an unseen class, the others a seen class by
     softmax.
 
     Objective, with f(x) = W₁ tanh(W₂ x + b₂) + b₁::
@@ -38,11 +38,11 @@ class CMT(ZeroShotClassifier):
         mean_i ‖a_{y_i} − f(x_i)‖² + λ ‖θ‖²
         mean_i −log p(y_i | x_i) + λ ‖V‖²,  p(· | x) = softmax(V x + b)        (CMT* only)
 
-    solved by Adam. Row x is novel
+    solved by Adam. Sample x is novel
 
     - "gaussian": if log N(f(x); a_y, σ_y² I) lies for every seen class y below the threshold that the share ν
-      of the class's own rows fall below. With one σ_y per class this says: f(x) lies outside every ball around
-      an a_y that holds 1 − ν of its rows.
+      of the class's own samples fall below. With one σ_y per class this says: f(x) lies outside every ball around
+      an a_y that holds 1 − ν of its samples.
     - "loop": if its local outlier probability exceeds π. With N(p) the k training points nearest to p = f(x)
       and s(p) the root mean square distance to them, plof(p) = s(p) / mean_{q ∈ N(p)} s(q) − 1 and LoOP(p) =
       max(0, erf(plof(p) / (λ_L √2 · rms(plof over the training points)))).
@@ -56,9 +56,9 @@ class CMT(ZeroShotClassifier):
     novelty : {None, "gaussian", "loop"}
         None is CMT, the others are CMT* with one of its two detectors.
     novel_share : float
-        ν: raise it, and more rows are novel ("gaussian").
+        ν: raise it, and more samples are novel ("gaussian").
     novel_probability : float
-        π: lower it, and more rows are novel ("loop").
+        π: lower it, and more samples are novel ("loop").
     neighbors : int
         k of LoOP.
     significance : float
@@ -70,11 +70,11 @@ class CMT(ZeroShotClassifier):
     learning_rate : float
         Step size of Adam.
     epochs : int
-        Passes over the rows.
+        Passes over the samples.
     batch_size : int
-        Rows per step.
+        Samples per step.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
-        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+        Scaling of features and of descriptions, fitted on the training samples and seen classes.
     device : str
         Where to compute: "cpu", "cuda", "mps", …, or "auto", which is a GPU if there is one (docs/scale.md).
     precision : {"float32", "bfloat16"}
@@ -95,7 +95,7 @@ class CMT(ZeroShotClassifier):
     seen_attributes_, radii_ : array (k, a) and array (k,)
         Centre and squared radius of every ball ("gaussian").
     mapped_, spreads_, deviation_ : array (n, a), array (n,), float
-        f(x_i), s(f(x_i)) and the rms of plof of the training rows ("loop").
+        f(x_i), s(f(x_i)) and the rms of plof of the training samples ("loop").
 
     Notes
     -----
@@ -114,7 +114,7 @@ class CMT(ZeroShotClassifier):
     >>> from firstsight.methods import CMT
     >>> rng = np.random.default_rng(0)
     >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
-    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no samples
     >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
     >>> model = CMT(hidden=32, learning_rate=1e-2, epochs=30, random_state=0).fit(X, y, descriptions)
     >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])
@@ -265,13 +265,13 @@ class CMT(ZeroShotClassifier):
         return self._outlier_probability(mapped) > self.novel_probability
 
     def _outlier_probability(self, points):
-        """LoOP (n,) of mapped rows."""
+        """LoOP (n,) of mapped samples."""
         _, factors = self._outlier_factors(points)
         # All training points alike: whatever differs from them at all is an outlier.
         return np.maximum(0, erf(factors / max(self.significance * self.deviation_ * 2**0.5, 1e-12)))
 
     def _outlier_factors(self, points=None):
-        """s and plof of mapped rows among the training points; of these themselves (None), each without itself."""
+        """s and plof of mapped samples among the training points; of these themselves (None), each without itself."""
         search = NearestNeighbors(n_neighbors=min(self.neighbors, len(self.mapped_) - 1), algorithm="brute")
         distances, nearest = search.fit(self.mapped_).kneighbors(points)
         spreads = np.sqrt(np.square(distances).mean(axis=1))

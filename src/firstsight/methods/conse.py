@@ -1,4 +1,4 @@
-"""ConSE: a row is placed among the descriptions by mixing those of the seen classes it looks like."""
+"""ConSE: a sample is placed among the descriptions by mixing those of the seen classes it looks like."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from firstsight.methods.base import Scaling, ZeroShotClassifier, scale
 class ConSE(ZeroShotClassifier):
     """Learns a classifier of the seen classes and mixes their descriptions by its probabilities.
 
-    Nothing is learned between features and descriptions. A softmax classifier says which seen classes a row looks like;
-    the convex combination of the descriptions of the likeliest ones places the row among the
-    descriptions; the nearest class there, seen or not, is the answer.
+    Nothing is learned between features and descriptions. A softmax classifier says which seen classes a sample looks
+    like; the convex combination of the descriptions of the likeliest ones places the sample among the descriptions; the
+    nearest class there, seen or not, is the answer.
 
     Objective, a multinomial logistic regression over the seen classes::
 
@@ -34,7 +34,7 @@ class ConSE(ZeroShotClassifier):
     penalty : float
         α, the weight of the squared norm of the weights, as a multiple of the mean variance of the features.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
-        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+        Scaling of features and of descriptions, fitted on the training samples and seen classes.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class ConSE(ZeroShotClassifier):
     >>> from firstsight.methods import ConSE
     >>> rng = np.random.default_rng(0)
     >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
-    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no samples
     >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
     >>> model = ConSE().fit(X, y, descriptions)
     >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])

@@ -9,21 +9,21 @@ from firstsight.methods.base import Scaling, ZeroShotClassifier, scale
 
 
 class Cosine(ZeroShotClassifier):
-    """Learns nothing: a row belongs to the class whose description points the same way.
+    """Learns nothing: a sample belongs to the class whose description points the same way.
 
     Models such as CLIP and SigLIP map pictures and words into one space, where a picture lies near the words that
     describe it. With such features and descriptions there is an answer before any training; this is
     that answer, so that it can stand beside what learning from seen classes adds to it.
 
-    Objective: none. `fit` looks at no label; it only makes sure that rows and descriptions have the same length.
+    Objective: none. `fit` looks at no label; it only makes sure that samples and descriptions have the same length.
 
-    Score: x·a_c / (‖x‖ ‖a_c‖), 0 for a row or a description of zeros.
+    Score: x·a_c / (‖x‖ ‖a_c‖), 0 for a sample or a description of zeros.
 
     Parameters
     ----------
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
-        Scaling of rows and of descriptions, fitted on the training rows and seen classes. "standard" for both takes
-        the gap between pictures and words out, with the mean of each.
+        Scaling of features and of descriptions, fitted on the training samples and seen classes. "standard" for both
+        takes the gap between pictures and words out, with the mean of each.
 
     Attributes
     ----------

@@ -15,8 +15,8 @@ class DAP(ZeroShotClassifier):
     """Learns to tell from the features, for each attribute alone, whether a sample has it (direct prediction).
 
     Descriptions are reduced to yes and no: an attribute holds for a class if it exceeds its mean over the
-    seen classes. One logistic regression per attribute is trained on all rows; a row has the attributes of its class. A
-    class with any pattern of attributes, seen or not, is then as likely as its attributes are together,
+    seen classes. One logistic regression per attribute is trained on all samples; a sample has the attributes of its
+    class. A class with any pattern of attributes, seen or not, is then as likely as its attributes are together,
     relative to how common they are.
 
     Objective, with t_m^c ∈ {−1, 1} the binarised attribute m of class c::
@@ -33,7 +33,7 @@ class DAP(ZeroShotClassifier):
     penalty : float
         α, the weight of the squared norm of the weights, as a multiple of the mean variance of the features.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
-        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+        Scaling of features and of descriptions, fitted on the training samples and seen classes.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class DAP(ZeroShotClassifier):
     >>> from firstsight.methods import DAP
     >>> rng = np.random.default_rng(0)
     >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
-    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no samples
     >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
     >>> model = DAP().fit(X, y, descriptions)
     >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])

@@ -27,7 +27,7 @@ from firstsight.methods.base import RandomState, Scaling, ZeroShotClassifier
 class DEM(ZeroShotClassifier):
     """Learns where among the features the pictures of a class lie, from the description of the class.
 
-    A network of two layers maps each description into the visual space, onto the rows of its class. Searching
+    A network of two layers maps each description into the visual space, onto the samples of its class. Searching
     for the nearest class there, and not among the descriptions, avoids hubs: classes that are the nearest
     neighbour of everything. A new class gets its place from its description alone.
 
@@ -35,7 +35,7 @@ class DEM(ZeroShotClassifier):
 
         mean_i ‖x_i − f(a_{y_i})‖² + λ ‖θ‖²  =  Σ_c (n_c/n) ‖μ_c − f(a_c)‖² + λ ‖θ‖² + constant
 
-    The input of f is the class alone, so the right side (one row per class, its mean μ_c and its number of rows
+    The input of f is the class alone, so the right side (one row per class, its mean μ_c and its number of samples
     n_c) has exactly the gradient of the left one: Adam works on k rows, whatever n is.
 
     Score: −‖x − f(a_c)‖².
@@ -53,7 +53,7 @@ class DEM(ZeroShotClassifier):
     batch_size : int
         Classes in one step.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
-        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+        Scaling of features and of descriptions, fitted on the training samples and seen classes.
     device : str
         Where to compute: "cpu", "cuda", "mps", …, or "auto", which is a GPU if there is one (docs/scale.md).
     precision : {"float32", "bfloat16"}
@@ -76,9 +76,9 @@ class DEM(ZeroShotClassifier):
 
     Notes
     -----
-    Differences from the paper: a step takes a batch of classes, not of rows. Both layers have a bias. The offset m lets
-    the last relu reach features that can be negative; it is zero for features that come out of a relu, and f is the
-    paper's then. Rows are scaled to unit length by default, which validation classes prefer.
+    Differences from the paper: a step takes a batch of classes, not of samples. Both layers have a bias. The offset m
+    lets the last relu reach features that can be negative; it is zero for features that come out of a relu, and f is
+    the paper's then. Samples are scaled to unit length by default, which validation classes prefer.
 
     References
     ----------
@@ -91,7 +91,7 @@ class DEM(ZeroShotClassifier):
     >>> from firstsight.methods import DEM
     >>> rng = np.random.default_rng(0)
     >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
-    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no samples
     >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
     >>> model = DEM(hidden=64, learning_rate=1e-2, random_state=0).fit(X, y, descriptions)
     >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])

@@ -16,11 +16,11 @@ class DeViSE(BilinearRanking):
     than regress on the right description, DeViSE asks only that it win by a margin, over every wrong class that
     comes too near. A new class is one more description to compare with.
 
-    Objective, averaged over rows, with F(x, c) = xᵀ W a_c over the seen classes::
+    Objective, averaged over samples, with F(x, c) = xᵀ W a_c over the seen classes::
 
         Σ_{c≠y} [m + F(x, c) − F(x, y)]₊
 
-    solved by plain stochastic gradient descent on batches of rows, from W = 0; stopping after few epochs is the only
+    solved by plain stochastic gradient descent on batches of samples, from W = 0; stopping after few epochs is the only
     regularisation.
 
     Score: F(x, c).
@@ -45,9 +45,9 @@ class DeViSE(BilinearRanking):
 
     Notes
     -----
-    Differences from the paper: it draws wrong classes until one violates the margin and steps on that one, row by row;
-    here a batch of rows steps on the full sum of the formula, which costs one matrix product. Features are frozen (the
-    paper goes on to fine-tune the network) and descriptions are attributes instead of word vectors.
+    Differences from the paper: it draws wrong classes until one violates the margin and steps on that one, sample by
+    sample; here a batch of samples steps on the full sum of the formula, which costs one matrix product. Features are
+    frozen (the paper goes on to fine-tune the network) and descriptions are attributes instead of word vectors.
 
     References
     ----------
@@ -60,7 +60,7 @@ class DeViSE(BilinearRanking):
     >>> from firstsight.methods import DeViSE
     >>> rng = np.random.default_rng(0)
     >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
-    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no samples
     >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
     >>> model = DeViSE(random_state=0).fit(X, y, descriptions)
     >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])

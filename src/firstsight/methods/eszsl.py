@@ -15,7 +15,7 @@ from firstsight.methods.base import Scaling
 class ESZSL(MomentClassifier):
     """Learns one matrix V that says how well a feature vector and a class description go together.
 
-    The score of a class is bilinear, xᵀVa_c, and is fitted by least squares to 1 for the class of a row and to 0 for
+    The score of a class is bilinear, xᵀVa_c, and is fitted by least squares to 1 for the class of a sample and to 0 for
     every other seen class. The penalties are chosen so that the solution is a product of three matrices:
     one ridge regression on the side of the features, one on the side of the descriptions. A new class
     is recognised at once, because V maps its description to a linear classifier.
@@ -25,7 +25,7 @@ class ESZSL(MomentClassifier):
         ‖X V Sᵀ − Y‖² + γ ‖V Sᵀ‖² + λ ‖X V‖² + γλ ‖V‖²
 
     whose minimum is V = (XᵀX + γI)⁻¹ XᵀYS (SᵀS + λI)⁻¹. XᵀX and XᵀY, the class sums, are all it needs of the
-    rows; both inverses are Cholesky solves.
+    samples; both inverses are Cholesky solves.
 
     Score: xᵀVa_c.
 
@@ -33,11 +33,11 @@ class ESZSL(MomentClassifier):
     ----------
     feature_penalty : float
         γ, the ridge penalty on the side of the features, as a multiple of the mean eigenvalue of XᵀX: it means the
-        same however many rows there are and however long they are.
+        same however many samples there are and however long they are.
     attribute_penalty : float
         λ, the ridge penalty on the side of the descriptions, as a multiple of the mean eigenvalue of SᵀS.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
-        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+        Scaling of features and of descriptions, fitted on the training samples and seen classes.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class ESZSL(MomentClassifier):
     >>> from firstsight.methods import ESZSL
     >>> rng = np.random.default_rng(0)
     >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
-    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no samples
     >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
     >>> model = ESZSL(feature_penalty=1.0).fit(X, y, descriptions)
     >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])

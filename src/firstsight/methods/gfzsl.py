@@ -15,16 +15,16 @@ from firstsight.methods.base import Scaling
 class GFZSL(MomentClassifier):
     """Learns how the mean and the variances of a class among the features follow from its description.
 
-    Every class is a Gaussian with a diagonal covariance. Those of the seen classes are estimated from their rows;
+    Every class is a Gaussian with a diagonal covariance. Those of the seen classes are estimated from their samples;
     two kernel ridge regressions then learn to predict means and log-variances from descriptions, so that
-    a new class gets a Gaussian without a row. A row belongs to the class under which it is most likely.
+    a new class gets a Gaussian without a sample. A sample belongs to the class under which it is most likely.
 
     Objective, with μ_c and σ²_c (d,) estimated for each of the k seen classes::
 
         Σ_c ‖f(a_c) − (μ_c − μ̄)‖² + λ_μ ‖f‖²_K      and      Σ_c ‖g(a_c) − (log σ²_c − log σ̄²)‖² + λ_σ ‖g‖²_K
 
     in the space of the kernel K(a, a') = (1 + a·a')², solved by f(a) = K(a, S) (K(S, S) + λI)⁻¹ M, with M (k, d) the
-    targets of the seen classes. μ̄ is the mean of the μ_c and σ̄² the variance within classes, over all rows: a
+    targets of the seen classes. μ̄ is the mean of the μ_c and σ̄² the variance within classes, over all samples: a
     penalty leads to them, not to zero.
 
     Score: log N(x; μ̄ + f(a_c), σ̄² exp g(a_c)), without the constant.
@@ -32,13 +32,13 @@ class GFZSL(MomentClassifier):
     Parameters
     ----------
     mean_penalty, variance_penalty : float
-        λ_μ and λ_σ. A class has too few rows for a variance per feature: λ_σ wants to be large.
+        λ_μ and λ_σ. A class has too few samples for a variance per feature: λ_σ wants to be large.
     seen_gaussians : {"regressed", "estimated"}
-        Which Gaussian stands for a class with training rows: the one that follows from its description, as for any
-        other class, or the one estimated from its rows, as in the paper. The latter fits the seen classes more
-        closely than any regressed one can fit an unseen class, and so draws the rows of unseen classes to them.
+        Which Gaussian stands for a class with training samples: the one that follows from its description, as for any
+        other class, or the one estimated from its samples, as in the paper. The latter fits the seen classes more
+        closely than any regressed one can fit an unseen class, and so draws the samples of unseen classes to them.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
-        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+        Scaling of features and of descriptions, fitted on the training samples and seen classes.
 
     Attributes
     ----------
@@ -55,8 +55,8 @@ class GFZSL(MomentClassifier):
 
     Notes
     -----
-    Differences from the paper: variances are estimated as if each class had one row more, of the variance of all
-    classes, so that a class of one row has some. Both regressions start from the average class. Seen classes are
+    Differences from the paper: variances are estimated as if each class had one sample more, of the variance of all
+    classes, so that a class of one sample has some. Both regressions start from the average class. Seen classes are
     described by their regressed Gaussians too, unless `seen_gaussians` says otherwise. Validation classes of CUB prefer
     a λ_σ so large that all classes have nearly the same variances (three points of T1 over λ_σ = 100).
 
@@ -71,7 +71,7 @@ class GFZSL(MomentClassifier):
     >>> from firstsight.methods import GFZSL
     >>> rng = np.random.default_rng(0)
     >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
-    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no samples
     >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
     >>> model = GFZSL().fit(X, y, descriptions)
     >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])

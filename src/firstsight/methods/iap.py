@@ -1,4 +1,4 @@
-"""IAP: attributes are inferred from the seen classes that a row looks like."""
+"""IAP: attributes are inferred from the seen classes that a sample looks like."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class IAP(ZeroShotClassifier):
     penalty : float
         α, the weight of the squared norm of the weights, as a multiple of the mean variance of the features.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
-        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+        Scaling of features and of descriptions, fitted on the training samples and seen classes.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class IAP(ZeroShotClassifier):
     >>> from firstsight.methods import IAP
     >>> rng = np.random.default_rng(0)
     >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
-    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no samples
     >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
     >>> model = IAP().fit(X, y, descriptions)
     >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])

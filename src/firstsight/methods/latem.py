@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 class LatEm(ZeroShotClassifier):
     """Learns several bilinear scores of features and descriptions, of which each pair of the two uses the best.
 
-    One bilinear map has to serve birds in flight and on water alike. LatEm keeps K maps and lets every row and class
+    One bilinear map has to serve birds in flight and on water alike. LatEm keeps K maps and lets every sample and class
     choose the one that suits them (the latent variable). A new class is scored from its description.
 
-    Objective, averaged over rows, with F(x, c) = max_k xᵀ W_k a_c and a wrong class ỹ drawn anew for every row of every
-    epoch, evenly from the seen classes::
+    Objective, averaged over samples, with F(x, c) = max_k xᵀ W_k a_c and a wrong class ỹ drawn anew for every sample of
+    every epoch, evenly from the seen classes::
 
         [m + F(x, ỹ) − F(x, y)]₊
 
-    solved by plain stochastic gradient descent on batches of rows: a violating row moves only the map that won for y
-    and the one that won for ỹ. Stopping early is the only regularisation.
+    solved by plain stochastic gradient descent on batches of samples: a violating sample moves only the map that won
+    for y and the one that won for ỹ. Stopping early is the only regularisation.
 
     Score: F(x, c). With K = 1 it is the bilinear score of `DeViSE`, `ALE` and `SJE`.
 
@@ -40,14 +40,14 @@ class LatEm(ZeroShotClassifier):
     margin : float
         m, 1 in the paper.
     learning_rate : float
-        For the mean gradient of a batch (the paper's rate per row, times the batch size), in units of
-        1 / (mean ‖x‖² · mean ‖a‖²): a step moves scores alike, however long rows and descriptions are.
+        For the mean gradient of a batch (the paper's rate per sample, times the batch size), in units of
+        1 / (mean ‖x‖² · mean ‖a‖²): a step moves scores alike, however long samples and descriptions are.
     epochs, batch_size : int
-        Passes over the rows, and rows per step.
+        Passes over the samples, and samples per step.
     initial_scale : float
         W_k starts with independent normal entries, for scores of this deviation: equal maps would never part.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
-        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+        Scaling of features and of descriptions, fitted on the training samples and seen classes.
     device : str
         Where to compute: "cpu", "cuda", "mps", …, or "auto", which is a GPU if there is one (docs/scale.md).
     precision : {"float32", "bfloat16"}
@@ -68,8 +68,8 @@ class LatEm(ZeroShotClassifier):
 
     Notes
     -----
-    Differences from the paper: batches of rows instead of single ones, and K is a parameter, where the paper can also
-    prune maps that few rows choose. On CUB's validation classes more than two maps lose: T1 falls beyond K = 2.
+    Differences from the paper: batches of samples instead of single ones, and K is a parameter, where the paper can
+    also prune maps that few samples choose. On CUB's validation classes more than two maps lose: T1 falls beyond K = 2.
 
     References
     ----------
@@ -82,7 +82,7 @@ class LatEm(ZeroShotClassifier):
     >>> from firstsight.methods import LatEm
     >>> rng = np.random.default_rng(0)
     >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
-    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no samples
     >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
     >>> model = LatEm(random_state=0).fit(X, y, descriptions)
     >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])
@@ -175,5 +175,5 @@ class LatEm(ZeroShotClassifier):
 
 
 def best_map(mapped: Tensor, A: Tensor) -> Tensor:
-    """max_k of the mapped rows (b, K, a) times the description (b, a) that goes with each row."""
+    """max_k of the mapped samples (b, K, a) times the description (b, a) that goes with each sample."""
     return (mapped @ A[:, :, None]).amax((1, 2))

@@ -40,10 +40,9 @@ class PSR(ZeroShotClassifier):
         R(r, s) = [δ_rs − v_rs]₊ if δ_rs ≥ τ (similar classes), else [v_rs − δ_rs]₊
         δ_rs = cos(a_r − ā, a_s − ā),  v_rs = cos(f(a_r) − x̄, μ_s − x̄)
 
-    with ā and x̄ the means of seen descriptions and of rows, and x² and a² the means of their squared lengths, so that
-    ρ, κ and λ mean the same whatever these are.
-    Solved by Adam. The networks see the class alone, so the first term is mean_i ‖x_i − f(a_{y_i})‖² up to a
-    constant: everything is a problem on k rows, whatever n is.
+    with ā and x̄ the means of seen descriptions and of samples, and x² and a² the means of their squared lengths, so
+    that ρ, κ and λ mean the same whatever these are. Solved by Adam. The networks see the class alone, so the first
+    term is mean_i ‖x_i − f(a_{y_i})‖² up to a constant: everything is a problem on k rows, whatever n is.
 
     Score: −‖x − f(a_c)‖².
 
@@ -66,7 +65,7 @@ class PSR(ZeroShotClassifier):
     batch_size : int
         Classes in one step.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
-        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+        Scaling of features and of descriptions, fitted on the training samples and seen classes.
     device : str
         Where to compute: "cpu", "cuda", "mps", …, or "auto", which is a GPU if there is one (docs/scale.md).
     precision : {"float32", "bfloat16"}
@@ -102,7 +101,7 @@ class PSR(ZeroShotClassifier):
     >>> from firstsight.methods import PSR
     >>> rng = np.random.default_rng(0)
     >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
-    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no samples
     >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
     >>> model = PSR(hidden=64, learning_rate=1e-2, random_state=0).fit(X, y, descriptions)
     >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])

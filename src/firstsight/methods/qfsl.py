@@ -1,4 +1,4 @@
-"""QFSL: a softmax over all classes that pulls rows known to be unseen away from the seen classes."""
+"""QFSL: a softmax over all classes that pulls samples known to be unseen away from the seen classes."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 
 class QFSL(TransductiveClassifier):
-    """Learns a linear map of features into the space of descriptions from labelled rows and rows known to be unseen.
+    """Learns a linear map of features into the space of descriptions, also from samples of unseen classes.
 
-    A softmax classifier whose class weights are the descriptions is trained on the labelled rows. Left alone, it would
-    call everything a seen class (the bias that the title speaks of), so it also gets unlabelled rows that are KNOWN to
-    belong to unseen classes, and is asked to put their probability on unseen classes, whichever these are. That
-    knowledge is extra supervision, which no other method here has: compare its figures with that in mind.
+    A softmax classifier whose class weights are the descriptions is trained on the labelled samples. Left alone, it
+    would call everything a seen class (the bias that the title speaks of), so it also gets unlabelled samples that are
+    KNOWN to belong to unseen classes, and is asked to put their probability on unseen classes, whichever these are.
+    That knowledge is extra supervision, which no other method here has: compare its figures with that in mind.
 
     Objective, with logits F(x, c) = (Wᵀx + b)·a_c and p_c(x) their softmax over seen and unseen classes together::
 
         mean_{labelled} − log p_y(x)  +  λ · mean_{pool} − log Σ_{c unseen} p_c(x)
 
-    solved by Adam on batches of labelled rows, each with as many pool rows drawn at random beside it. Stopping after
-    few epochs is the only regularisation. Without unseen classes it is a plain softmax.
+    solved by Adam on batches of labelled samples, each with as many pool samples drawn at random beside it. Stopping
+    after few epochs is the only regularisation. Without unseen classes it is a plain softmax.
 
     W and b start at zero, where all unseen classes are alike and the pool's term, content with any of them, would give
-    the whole pool to a few. So the first `warm_up` epochs learn from labelled rows and seen classes alone.
+    the whole pool to a few. So the first `warm_up` epochs learn from labelled samples and seen classes alone.
 
     Score: F(x, c).
 
@@ -39,7 +39,7 @@ class QFSL(TransductiveClassifier):
     ----------
     setting : {"gzsl", "zsl"}
         The question that the model will be asked. It changes nothing in the training: in either case the pool has
-        to hold rows of unseen classes only.
+        to hold samples of unseen classes only.
     pool_weight : float
         λ, the weight of the pool's term.
     warm_up : int
@@ -47,7 +47,7 @@ class QFSL(TransductiveClassifier):
     learning_rate, epochs, batch_size : float, int, int
         `epochs` are those with the pool.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
-        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+        Scaling of features and of descriptions, fitted on the training samples and seen classes.
     device, precision, verbose, random_state : various
         As in `ALE`.
 
@@ -169,5 +169,5 @@ class QFSL(TransductiveClassifier):
 
 
 def unseen_loss(logits: Tensor, n_seen: int) -> Tensor:
-    """Mean over rows of −log Σ_{c unseen} p_c; the seen classes have the first n_seen columns."""
+    """Mean over samples of −log Σ_{c unseen} p_c; the seen classes have the first n_seen columns."""
     return (logits.logsumexp(1) - logits[:, n_seen:].logsumexp(1)).mean()

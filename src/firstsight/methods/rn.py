@@ -27,19 +27,19 @@ PAIR_VALUES = 2**20
 
 
 class RN(ZeroShotClassifier):
-    """Learns to judge whether a row and a description belong together.
+    """Learns to judge whether a sample and a description belong together.
 
     A network f embeds the description; a second one, g, sees this embedding beside the features and gives their
     relation, a number between 0 and 1. Instead of a fixed distance, the comparison itself is learned. A new
     class needs its description only: g compares it as any other.
 
-    Objective, over the rows i of a batch and the classes c that occur in it (m of them)::
+    Objective, over the samples i of a batch and the classes c that occur in it (m of them)::
 
         mean_{i,c} w_ic (g(f(a_c), x_i) − [c = y_i])² + λ ‖θ‖²,    w_ic = (m − 1)^β if c = y_i, else 1
 
         f(a) = relu(W₂ relu(γ W₁ a + b₁) + b₂),  g(f, x) = σ(v · relu(W_r [f; x] + b_r) + b)
 
-    solved by Adam. W_r [f; x] = W_a f + W_x x: a batch costs one product for its rows and one for its classes;
+    solved by Adam. W_r [f; x] = W_a f + W_x x: a batch costs one product for its samples and one for its classes;
     only their sum, the relu and v meet every pair.
 
     Score: g before σ, which has the order of g and does not saturate.
@@ -59,11 +59,11 @@ class RN(ZeroShotClassifier):
     learning_rate : float
         Step size of Adam.
     epochs : int
-        Passes over the rows.
+        Passes over the samples.
     batch_size : int
-        Rows in one step; their classes are what a row is compared with.
+        Samples in one step; their classes are what a sample is compared with.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
-        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+        Scaling of features and of descriptions, fitted on the training samples and seen classes.
     device : str
         Where to compute: "cpu", "cuda", "mps", …, or "auto", which is a GPU if there is one (docs/scale.md).
     precision : {"float32", "bfloat16"}
@@ -103,7 +103,7 @@ class RN(ZeroShotClassifier):
     >>> from firstsight.methods import RN
     >>> rng = np.random.default_rng(0)
     >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
-    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no samples
     >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
     >>> small = {"attribute_hidden": 32, "embedding_dim": 32, "relation_hidden": 64, "learning_rate": 1e-2}
     >>> model = RN(**small, random_state=0).fit(X, y, descriptions)
@@ -246,12 +246,12 @@ class RN(ZeroShotClassifier):
 
 
 def class_part(weights, A):
-    """W_a f(a) for each description: what it adds to the hidden layer of g, whatever the row."""
+    """W_a f(a) for each description: what it adds to the hidden layer of g, whatever the sample."""
     return torch.nn.functional.linear(torch.relu(two_layers(weights, "attribute", A)), weights["relation.description"])
 
 
 def row_part(weights, X):
-    """W_x x + b for each row: what it adds to the hidden layer of g, whatever the class."""
+    """W_x x + b for each sample: what it adds to the hidden layer of g, whatever the class."""
     return torch.nn.functional.linear(X, weights["relation.feature"], weights["relation.bias"])
 
 

@@ -14,17 +14,17 @@ from firstsight.methods.base import Scaling, scale
 class SAE(MomentClassifier):
     """Learns one matrix W that maps features to descriptions and, transposed, descriptions back to features.
 
-    An encoder W should send every row to the description of its class; its transpose, used as a decoder, should
-    turn this description back into the row. Asking for the way back keeps what the encoder alone would
-    throw away, so that W carries over better to classes without rows. A class may be looked up
-    among the descriptions (the row is encoded) or among the features (the descriptions are decoded).
+    An encoder W should send every sample to the description of its class; its transpose, used as a decoder, should
+    turn this description back into the sample. Asking for the way back keeps what the encoder alone would
+    throw away, so that W carries over better to classes without samples. A class may be looked up
+    among the descriptions (the sample is encoded) or among the features (the descriptions are decoded).
 
-    Objective, with S_y (n, a) the description of the class of each row::
+    Objective, with S_y (n, a) the description of the class of each sample::
 
         ‖X − S_y W‖² + λ ‖X Wᵀ − S_y‖²
 
     whose minimum solves the Sylvester equation S_yᵀS_y W + λ W XᵀX = (1 + λ) S_yᵀX. S_yᵀS_y = Σ_c n_c a_c a_cᵀ and
-    S_yᵀX = Σ_c a_c (sum of the rows of c)ᵀ, so S_y is never built. Both matrices beside W are symmetric: in their
+    S_yᵀX = Σ_c a_c (sum of the samples of c)ᵀ, so S_y is never built. Both matrices beside W are symmetric: in their
     eigenvectors the equation is a division, which takes a sixth of the time of a general solver (two Schur forms)
     and gives the least-norm solution where features and descriptions both leave a direction open.
 
@@ -33,12 +33,12 @@ class SAE(MomentClassifier):
     Parameters
     ----------
     direction : {"visual", "semantic"}
-        Where row and class are compared.
+        Where sample and class are compared.
     encoding_weight : float
         λ, the weight of the encoder's error relative to the decoder's, as a multiple of the mean eigenvalue of
         S_yᵀS_y over that of XᵀX: at 1 both have the same say in the equation, whatever their lengths.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
-        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+        Scaling of features and of descriptions, fitted on the training samples and seen classes.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class SAE(MomentClassifier):
     >>> from firstsight.methods import SAE
     >>> rng = np.random.default_rng(0)
     >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
-    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no samples
     >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
     >>> model = SAE(direction="semantic").fit(X, y, descriptions)
     >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])

@@ -13,14 +13,14 @@ class SJE(BilinearRanking):
     """Learns a bilinear score of features and descriptions in which the right class beats its strongest rival.
 
     This is a structured support vector machine whose outputs are classes described by vectors: W says how well features
-    and description go together. Each row pushes only on the one wrong class that violates the margin most, which is the
-    only class that can cost it its prediction. A new class is scored from its description.
+    and description go together. Each sample pushes only on the one wrong class that violates the margin most, which is
+    the only class that can cost it its prediction. A new class is scored from its description.
 
-    Objective, averaged over rows, with F(x, c) = xᵀ W a_c over the seen classes and Δ(y, c) = Δ for c ≠ y, else 0::
+    Objective, averaged over samples, with F(x, c) = xᵀ W a_c over the seen classes and Δ(y, c) = Δ for c ≠ y, else 0::
 
         [max_c (Δ(y, c) + F(x, c)) − F(x, y)]₊
 
-    solved by plain stochastic gradient descent on batches of rows, from W = 0; stopping after few epochs is the only
+    solved by plain stochastic gradient descent on batches of samples, from W = 0; stopping after few epochs is the only
     regularisation.
 
     Score: F(x, c).
@@ -45,8 +45,8 @@ class SJE(BilinearRanking):
 
     Notes
     -----
-    Differences from the paper: batches of rows instead of single ones, and W starts at zero instead of at random. The
-    paper also joins several kinds of description, each with a W of its own; here there is one.
+    Differences from the paper: batches of samples instead of single ones, and W starts at zero instead of at random.
+    The paper also joins several kinds of description, each with a W of its own; here there is one.
 
     References
     ----------
@@ -59,7 +59,7 @@ class SJE(BilinearRanking):
     >>> from firstsight.methods import SJE
     >>> rng = np.random.default_rng(0)
     >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
-    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no samples
     >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
     >>> model = SJE(learning_rate=1.0, random_state=0).fit(X, y, descriptions)
     >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])

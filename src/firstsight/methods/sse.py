@@ -78,11 +78,11 @@ def _shared_parts_function() -> Any:
 
 
 class SSE(ZeroShotClassifier):
-    """Learns what a row has in common with each seen class; a class is a mixture of seen classes.
+    """Learns what a sample has in common with each seen class; a class is a mixture of seen classes.
 
-    The description of any class is written as a mixture ψ(c) of the descriptions of the seen classes. A row is
+    The description of any class is written as a mixture ψ(c) of the descriptions of the seen classes. A sample is
     compared with every seen class k by φ_k(x) = min(x, v_k), entry by entry: what it shares with a learned prototype
-    v_k. Weights w turn that into a number per seen class; a row belongs to the class whose mixture agrees with them.
+    v_k. Weights w turn that into a number per seen class; a sample belongs to the class whose mixture agrees with them.
 
     Objective::
 
@@ -90,7 +90,7 @@ class SSE(ZeroShotClassifier):
         mean_i [max_c (Δ·1[c ≠ y_i] + F(x_i, c)) − F(x_i, y_i)]₊ + η/2 ‖w‖²     over w and all v_k
 
     The mixtures are found by accelerated projected gradient steps, all classes at once; w (from equal weights) and V
-    (from the class means) by Adam on batches of rows.
+    (from the class means) by Adam on batches of samples.
 
     Score: F(x, c) = Σ_k ⟨w, min(x, v_k)⟩ ψ_k(c).
 
@@ -99,11 +99,11 @@ class SSE(ZeroShotClassifier):
     mixture_penalty : float
         γ. The larger, the more seen classes make up a class; near zero a seen class is made of itself alone.
     margin, penalty, learning_rate : float
-        Δ, η and Adam's rate; the prototypes of unit rows are small, and at 1e-3 they drift off after some 200 steps.
+        Δ, η and Adam's rate; the prototypes of unit samples are small, and at 1e-3 they drift off after some 200 steps.
     epochs, batch_size : int
-        Passes over the rows, and rows per step.
+        Passes over the samples, and samples per step.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
-        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+        Scaling of features and of descriptions, fitted on the training samples and seen classes.
     device : str
         Where to compute: "cpu", "cuda", "mps", …, or "auto", which is a GPU if there is one (docs/scale.md).
     precision : {"float32", "bfloat16"}
@@ -127,7 +127,7 @@ class SSE(ZeroShotClassifier):
     Notes
     -----
     Differences from the paper: w and V take gradient steps together, instead of a support vector machine for w in turn
-    with V, and only the worst rival of a row counts.
+    with V, and only the worst rival of a sample counts.
 
     References
     ----------
@@ -140,7 +140,7 @@ class SSE(ZeroShotClassifier):
     >>> from firstsight.methods import SSE
     >>> rng = np.random.default_rng(0)
     >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
-    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no samples
     >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
     >>> model = SSE(learning_rate=1e-2, epochs=20, random_state=0).fit(X, y, descriptions)
     >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])

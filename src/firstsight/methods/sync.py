@@ -22,7 +22,7 @@ class SynC(ZeroShotClassifier):
     phantoms' classifiers are those that make up the classifiers of the seen classes; a new class gets its own from its
     description alone.
 
-    Objective: one-vs-rest classifiers W (k, d) of the seen classes, with t_ic = 1 if row i is of class c, else −1::
+    Objective: one-vs-rest classifiers W (k, d) of the seen classes, with t_ic = 1 if sample i is of class c, else −1::
 
         mean_i Σ_c max(0, 1 − t_ic (w_c·x_i + b_c))² + α/2 ‖W‖²
 
@@ -39,7 +39,7 @@ class SynC(ZeroShotClassifier):
     kernel_width : float
         σ, in units of the median distance. The wider, the more phantoms have a say.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
-        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+        Scaling of features and of descriptions, fitted on the training samples and seen classes.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class SynC(ZeroShotClassifier):
     >>> from firstsight.methods import SynC
     >>> rng = np.random.default_rng(0)
     >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
-    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no samples
     >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
     >>> model = SynC().fit(X, y, descriptions)
     >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])
