@@ -1,4 +1,4 @@
-"""Gradient training shared by methods: tensors, batches of rows, the training loop, a two-layer network."""
+"""Gradient training shared by methods: tensors, batches of samples, the training loop, a two-layer network."""
 
 from __future__ import annotations
 

@@ -318,6 +318,7 @@ def attribute_names(table: Any) -> list[str] | None:
 
 
 def check_finite(values: np.ndarray, name: str) -> None:
+    """Raise `BadInput` if a row of numbers holds NaN or infinity."""
     if all_finite(values):
         return
     bad = ~np.isfinite(values).all(axis=1)

@@ -12,7 +12,7 @@ from firstsight.methods.base import RandomState, Scaling
 class ALE(BilinearRanking):
     """Learns a bilinear score of features and descriptions that puts the right class at the top of the ranking.
 
-    Every class is embedded as its attributes, every picture as its features, and W says how well they go together. The
+    Every class is embedded as its attributes, every image as its features, and W says how well they go together. The
     loss is an upper bound on the rank of the right class that counts the first places most (WARP): a sample with many
     violating classes spreads little more force over all of them than a sample with a few. A new class is scored from
     its attributes.

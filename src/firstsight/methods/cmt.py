@@ -1,4 +1,4 @@
-"""CMT: pictures are mapped into the space of descriptions; CMT* asks first whether a picture is novel."""
+"""CMT: images are mapped into the space of descriptions; CMT* asks first whether an image is novel."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from firstsight.methods.base import Scaling, ZeroShotClassifier, scale
 class Cosine(ZeroShotClassifier):
     """Learns nothing: a sample belongs to the class whose description points the same way.
 
-    Models such as CLIP and SigLIP map pictures and words into one space, where a picture lies near the words that
+    Models such as CLIP and SigLIP map images and words into one space, where an image lies near the words that
     describe it. With such features and descriptions there is an answer before any training; this is
     that answer, so that it can stand beside what learning from seen classes adds to it.
 
@@ -23,7 +23,7 @@ class Cosine(ZeroShotClassifier):
     ----------
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
         Scaling of features and of descriptions, fitted on the training samples and seen classes. "standard" for both
-        takes the gap between pictures and words out, with the mean of each.
+        takes the gap between images and words out, with the mean of each.
 
     Attributes
     ----------

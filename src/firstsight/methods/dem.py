@@ -25,7 +25,7 @@ from firstsight.methods.base import RandomState, Scaling, ZeroShotClassifier
 
 
 class DEM(ZeroShotClassifier):
-    """Learns where among the features the pictures of a class lie, from the description of the class.
+    """Learns where among the features the images of a class lie, from the description of the class.
 
     A network of two layers maps each description into the visual space, onto the samples of its class. Searching
     for the nearest class there, and not among the descriptions, avoids hubs: classes that are the nearest

@@ -1,4 +1,4 @@
-"""RN: a network that judges whether a picture and a description belong together."""
+"""RN: a network that judges whether an image and a description belong together."""
 
 from __future__ import annotations
 

@@ -2,5 +2,15 @@
 
 from firstsight.persistence.class_table import add_classes, remove_classes
 from firstsight.persistence.model_folder import load, load_pipeline, save
+from firstsight.persistence.model_schema import BackboneUsed, PictureCounts, Provenance
 
-__all__ = ["add_classes", "load", "load_pipeline", "remove_classes", "save"]
+__all__ = [
+    "BackboneUsed",
+    "PictureCounts",
+    "Provenance",
+    "add_classes",
+    "load",
+    "load_pipeline",
+    "remove_classes",
+    "save",
+]
