@@ -43,6 +43,12 @@ BESIDE_THE_FACE = {
         "firstsight.evaluation.novelty.NoveltyDetector",
     ],
     "encoders": ["firstsight.encoders.PictureFolder"],
+    "methods": [
+        "firstsight.methods.Range",
+        "firstsight.methods.OneOf",
+        "firstsight.methods.Candidates",
+        "firstsight.methods.ScoreBlocks",
+    ],
     "experiments": ["firstsight.experiments.records.Record"],
     "persistence": [
         "firstsight.persistence.Provenance",
