@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations, product
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
+
+from firstsight.evaluation.scores import harmonic_mean
 
 LEAST_SEEDS = 3  # two seeds cannot show how much seeds differ
 _EXACT_UP_TO = 20_000  # arrangements to go through; beyond, the t-test alone is given
@@ -81,18 +84,10 @@ def compare_classes(first: Accuracies, second: Accuracies) -> float | None:
         pairs = np.array([[classes[name], second[metric][name]] for name in classes])  # (k, 2)
         swapped = random.random((SWAPS + 1, len(pairs))) < 0.5
         swapped[0] = False  # the way it was
-        means.append([np.where(swapped, theirs, own).mean(axis=1) for own, theirs in (pairs.T, pairs.T[::-1])])
-    one, other = map(_harmonic, zip(*means, strict=True))
-    result = np.abs(one - other)
+        means.append([np.where(swapped, b, a).mean(axis=1) for a, b in (pairs.T, pairs.T[::-1])])
+    values = (of[0] if len(of) == 1 else harmonic_mean(*of) for of in zip(*means, strict=True))
+    result = np.abs(np.subtract(*values))
     return float(np.mean(result >= result[0] - 1e-9))
-
-
-def _harmonic(means: tuple[np.ndarray, ...]) -> np.ndarray:
-    if len(means) == 1:
-        return means[0]
-    a, b = means
-    h: np.ndarray = 2 * a * b / np.maximum(a + b, 1e-12)
-    return h
 
 
 class RankComparison(NamedTuple):
@@ -121,7 +116,7 @@ def compare_ranks(figures: Mapping[str, Sequence[float]]) -> RankComparison:
     values = np.array(list(figures.values()), dtype=float)  # (k, n)
     k, n = values.shape
     means = stats.rankdata(-values, axis=0).mean(axis=1)
-    ranks = {method: float(mean) for mean, method in sorted(zip(means, figures, strict=True), key=lambda one: one[0])}
+    ranks = {method: float(mean) for mean, method in sorted(zip(means, figures, strict=True), key=itemgetter(0))}
     same = bool(np.ptp(values, axis=0).max() == 0)  # Friedman's statistic would be 0 / 0
     p = 1.0 if same else float(stats.friedmanchisquare(*values).pvalue)
     distance = float(stats.studentized_range.ppf(0.95, k, np.inf) / np.sqrt(2) * np.sqrt(k * (k + 1) / (6 * n)))

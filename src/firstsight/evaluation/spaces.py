@@ -41,16 +41,16 @@ def compactness_and_separability(points: ArrayLike, labels: ArrayLike) -> dict[s
     between = _distances(means, means)
     spread = between.sum() / (len(classes) * (len(classes) - 1))
     rows = np.arange(len(points))
-    own = to_means[rows, codes]
+    within = to_means[rows, codes]
     to_means[rows, codes] = np.inf
-    other = to_means.min(axis=1)
-    larger = np.maximum(own, other)
+    nearest_other = to_means.min(axis=1)
+    larger = np.maximum(within, nearest_other)
     if spread == 0 or not larger.any():  # everything in one point: a collapsed space
         return none
     weights = 1 / (counts[codes] * len(classes))
-    silhouette = np.divide(other - own, larger, out=np.zeros_like(own), where=larger > 0)
+    silhouette = np.divide(nearest_other - within, larger, out=np.zeros_like(within), where=larger > 0)
     return {
-        "compactness": round(float((weights * own).sum() / spread), 4),
+        "compactness": round(float((weights * within).sum() / spread), 4),
         "separability": round(float((weights * silhouette).sum()), 4),
     }
 
