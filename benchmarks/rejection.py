@@ -36,7 +36,7 @@ from firstsight.encoders.embedding import embed
 from firstsight.evaluation import fit_on
 from firstsight.evaluation.calibration import calibrate, reliability
 from firstsight.methods import ESZSL, KernelPrototypes
-from firstsight.recognition import answer
+from firstsight.recognition import Recognizer
 
 MEASURES = ("Mahalanobis", "relative Mahalanobis", "residual", "energy", "margin", "k-NN (far)", "joined")
 Parts = dict[str, np.ndarray]
@@ -155,7 +155,7 @@ def judge(model, rivals: Rivals, X: np.ndarray, classes: list[str]) -> Judged:
         "margin": -calibration.margin(model, X, scores),
         "k-NN (far)": calibration.novelty.distance(X),
     }
-    told = answer(model, X, classes, top=1, reject_share=0.05)
+    told = Recognizer(model).predict(X, top=1, classes=classes, reject_share=0.05)
     # As the package joins them: what is far goes first, then what stands low.
     strange["joined"] = np.where(told.far, 1e6 + strange["k-NN (far)"], strange["margin"])
     plain = calibration.confidence(model, X, scores, seen).max(axis=1)

@@ -75,8 +75,8 @@ def pictures(count: int, side: int) -> list[bytes]:
 SERVE = "from firstsight.cli.main import main; main()"
 CONSTANT = """
 import socket, uvicorn
-from firstsight.serving.connections import BoundedHead
-from firstsight.serving.json_answers import Json
+from firstsight.serving.security import BoundedConnection
+from firstsight.serving.wire_schema import Json
 answer = Json({"answers": [{"file": "picture", "class": "class 1", "top": [{"class": "class 1", "score": 0.5}] * 5}]})
 async def app(scope, receive, send):
     while (await receive()).get("more_body"):
@@ -84,7 +84,7 @@ async def app(scope, receive, send):
     await answer(scope, receive, send)
 listening = socket.create_server(("127.0.0.1", 0))
 print(f"http://127.0.0.1:{listening.getsockname()[1]}/", flush=True)
-config = uvicorn.Config(app, http=BoundedHead, log_level="warning", access_log=False, lifespan="off")
+config = uvicorn.Config(app, http=BoundedConnection, log_level="warning", access_log=False, lifespan="off")
 uvicorn.Server(config).run(sockets=[listening])
 """
 
@@ -205,7 +205,7 @@ def in_process(recognise: Recognizer, files: list[bytes], size: int, seconds: fl
     while time.perf_counter() - began < seconds:
         batch = [Image.open(io.BytesIO(files[(number + k) % len(files)])) for k in range(size)]
         started = time.perf_counter()
-        recognise(batch)
+        recognise.predict(batch)
         seen.seconds += [time.perf_counter() - started] * size
         number += size
     seen.took = time.perf_counter() - began

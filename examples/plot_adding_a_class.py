@@ -20,7 +20,7 @@ names = ["ñ", "ó", "č", "Š", "ź"]
 table = data.descriptions.loc[names]
 letters.remove_classes(names)
 rows = [int(data.test_unseen[data.y[data.test_unseen] == name][0]) for name in names]
-before = letters(data.features[rows]).best
+before = letters.predict(data.features[rows]).best
 
 # %%
 # Describe them, and add them back; here to a model in a folder, as a service would do it.
@@ -28,7 +28,7 @@ with tempfile.TemporaryDirectory() as folder:
     letters.save(f"{folder}/model")
     with firstsight.Recognizer.changing(f"{folder}/model") as changed:
         changed.add_classes(table)
-    after = firstsight.Recognizer.load(f"{folder}/model")(data.features[rows]).best
+    after = firstsight.Recognizer.load(f"{folder}/model").predict(data.features[rows]).best
 
 # %%
 # Without a letter's description, the model takes the nearest other one. A letter that is hard to tell from a seen one

@@ -31,7 +31,7 @@ shares = {"no cure": share_right(letters.model.predict)}
 # Cure 1: a constant off the scores of seen letters, chosen on training letters that were held out.
 # ``confidence=True`` has measured it.
 shares["a constant from\nheld-out letters"] = share_right(
-    lambda rows: letters(rows, shift_seen=True, reject_far=False).best
+    lambda rows: letters.predict(rows, shift_seen=True, reject_far=False).best
 )
 
 # %%

@@ -14,7 +14,7 @@ from firstsight.evaluation.calibration import reliability
 data = firstsight.load_dataset("glyphs")
 letters = firstsight.fit("gfzsl", data, confidence=True)
 X, truth = data.part("test_unseen")
-answers = letters(X, classes="unseen", reject_far=False)
+answers = letters.predict(X, classes="unseen", reject_far=False)
 confidence, right = answers.confidence[:, 0], answers.classes[:, 0] == truth
 found = reliability(confidence, right)
 

@@ -62,7 +62,8 @@ def pictures() -> None:
     table: pd.DataFrame = firstsight.describe("classes.csv", encoder="some/encoder")
     print(firstsight.embed("pictures", backbone="some/backbone").features.shape)
     birds: Recognizer = firstsight.learn("pictures", classes=table, backbone="some/backbone")
-    print(birds("new.jpg", top=5).to_frame(), birds(["one.jpg", np.zeros((8, 8, 3), dtype=np.uint8)]).as_json())
+    print(birds.predict("new.jpg", top=5).to_frame())
+    print(birds.predict(["one.jpg", np.zeros((8, 8, 3), dtype=np.uint8)]).as_json())
     birds.save("model")
     print(firstsight.Recognizer.load("model").classes)
 

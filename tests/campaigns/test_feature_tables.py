@@ -64,7 +64,7 @@ def changed(table: pd.DataFrame, how: str, random: np.random.Generator) -> tuple
 def hunt(small, recognise: Recognizer, count: int) -> None:
     rows = small.features[small.test_unseen]
     table = pd.DataFrame(rows, columns=recognise.model.feature_names_in_)
-    expected = recognise(table).best
+    expected = recognise.predict(table).best
 
     def ask(number: int) -> None:
         random = np.random.default_rng([28, number])
@@ -76,7 +76,7 @@ def hunt(small, recognise: Recognizer, count: int) -> None:
             else:
                 path = path.with_suffix(".csv")
                 given.to_csv(path, index=False, header=header, sep=str(random.choice([",", ";", "\t"])))
-            assert recognise(path).best == expected, f"{given.columns.tolist()} gets other answers"
+            assert recognise.predict(path).best == expected, f"{given.columns.tolist()} gets other answers"
 
     outcomes = run_in_children(ask, range(count))
     line = tell("columns of tables of features", outcomes)

@@ -88,7 +88,7 @@ def test_learning_from_a_table_keeps_its_names_too(cli, tables, rows, tmp_path):
     recognise = Recognizer.load(tmp_path / "model")
     assert recognise.model.feature_names_in_.tolist() == rows.columns.tolist()
     rows[rows.columns[::-1]].to_csv(tmp_path / "rows.csv", index=False)
-    assert recognise(tmp_path / "rows.csv").best == recognise(rows.to_numpy(dtype="f4")).best
+    assert recognise.predict(tmp_path / "rows.csv").best == recognise.predict(rows.to_numpy(dtype="f4")).best
 
 
 def test_samples_of_the_web_app_are_matched_by_name(model, tables, folder, tmp_path):

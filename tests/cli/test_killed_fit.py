@@ -86,7 +86,7 @@ def test_a_fit_that_could_not_be_saved_does_not_train_again(cli, npz, quick, tmp
         raise CannotWrite("The disk is full.")
 
     with monkeypatch.context() as patch:
-        patch.setattr("firstsight.recognition.fitting.save", full)
+        patch.setattr("firstsight.recognition.learning.save", full)
         cli(*command, tmp_path / "late").is_refused_with("The disk is full.")
     with monkeypatch.context() as patch:
         patch.setattr(TwoBranch, "visual_pass", lambda *_: pytest.fail("trained again"))

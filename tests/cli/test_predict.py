@@ -56,7 +56,7 @@ def _table(text):
 
 
 def test_the_json_file_has_confidence_score_and_ranks(cli, model, rows, small, tmp_path):
-    asked = ("--classes", "unseen", "--top", 5, "--accept-all")
+    asked = ("--classes", "unseen", "--top", 5, "--no-reject-far")
     done = cli("predict", model, rows, *asked, "--json", tmp_path / "a.json")
     assert (done.code, done.out, done.err) == (0, "", "")
     entries = json.loads((tmp_path / "a.json").read_text())
@@ -65,7 +65,7 @@ def test_the_json_file_has_confidence_score_and_ranks(cli, model, rows, small, t
     assert [entry["row"] for entry in entries] == list(range(len(X)))
     assert [e["class"] for e in entries] == load(model).predict(X, classes=list(small.unseen_classes)).tolist()
     for entry in entries:
-        assert set(entry) == {"row", "file", "class", "confidence", "top", "distance"}
+        assert set(entry) == {"row", "file", "class", "seen", "confidence", "top", "distance"}
         assert entry["confidence"] == entry["top"][0]["confidence"]
         assert len({one["class"] for one in entry["top"]}) == 5
         sure = [one["confidence"] for one in entry["top"]]
@@ -75,7 +75,7 @@ def test_the_json_file_has_confidence_score_and_ranks(cli, model, rows, small, t
 
 
 def test_the_screen_shows_confidence_where_it_is_known(cli, model, bare, rows):
-    shown = _table(cli("predict", model, rows, "--accept-all").out)
+    shown = _table(cli("predict", model, rows, "--no-reject-far").out)
     assert list(shown[0]) == ["row", "class", "confidence"]
     assert all(0 < float(line["confidence"]) < 1 for line in shown)
     assert list(_table(cli("predict", bare, rows).out)[0]) == ["row", "class"]
@@ -87,17 +87,17 @@ def test_without_a_calibration_the_way_to_one_is_told_once(cli, bare, rows, tmp_
     (note,) = done.err.splitlines()
     assert "--confidence" in note
     assert {entry["confidence"] for entry in json.loads((tmp_path / "a.json").read_text())} == {None}
-    cli("predict", bare, rows, "--none-of-these").is_refused_with("none of these", "--confidence")
+    cli("predict", bare, rows, "--reject-share", 0.05).is_refused_with("none of these", "--confidence")
     cli("predict", bare, rows, "--shift-seen").is_refused_with("--confidence")
 
 
 def test_none_of_these_is_an_answer_when_asked_for(cli, model, rows):
     few, many = (
-        [line["class"] for line in _table(cli("predict", model, rows, "--none-of-these", "--reject-share", share).out)]
+        [line["class"] for line in _table(cli("predict", model, rows, "--reject-share", share).out)]
         for share in (0.02, 0.6)
     )
     assert few.count("none of these") < 20 < many.count("none of these") < 120
-    assert "none of these" not in cli("predict", model, rows, "--accept-all").out
+    assert "none of these" not in cli("predict", model, rows, "--no-reject-far").out
 
 
 @pytest.mark.parametrize(("n", "said"), [(1, "1 of 4 rows looks like"), (2, "2 of 5 rows look like")])
@@ -111,8 +111,8 @@ def test_rows_like_nothing_that_training_saw_are_none_of_these_unless_all_are_ac
     assert [line["confidence"] for line in _table(done.out)][3:] == [""] * n
     (line,) = done.err.splitlines()
     assert line.startswith(said)
-    assert "--accept-all" in line
-    accepted = cli("predict", model, tmp_path / "mixed.npy", "--accept-all")
+    assert "--no-reject-far" in line
+    accepted = cli("predict", model, tmp_path / "mixed.npy", "--no-reject-far")
     assert "none of these" not in accepted.out
     assert accepted.err == ""
 
@@ -194,7 +194,7 @@ def test_pictures_are_named_by_their_files(cli, model, pictures, small, tmp_path
     expected = load(model).predict(small.features[small.test_unseen][:4]).tolist()
     assert [entry["class"] for entry in entries] == expected
     assert [entry["file"] for entry in entries] == [str(pictures / f"{n}.png") for n in range(4)]
-    assert set(entries[0]) == {"file", "class", "confidence", "top", "rejected", "distance"}
+    assert set(entries[0]) == {"file", "class", "seen", "confidence", "top", "rejected", "distance"}
     assert [line["file"] for line in _table((tmp_path / "a.csv").read_text())] == [e["file"] for e in entries]
     one = _table(cli("predict", model, pictures / "2.png", pictures / "0.png").out)
     assert [line["class"] for line in one] == [expected[2], expected[0]]
@@ -203,7 +203,7 @@ def test_pictures_are_named_by_their_files(cli, model, pictures, small, tmp_path
 def test_a_page_to_look_at_is_the_call_and_nothing_goes_to_the_screen(cli, model, pictures, tmp_path):
     done = cli("predict", model, pictures, "--html", tmp_path / "a.html")
     assert (done.code, done.out, done.err) == (0, "", "")
-    Recognizer.load(model)(pictures, why=True).to_html(tmp_path / "b.html", "Answers of model")
+    Recognizer.load(model).predict(pictures, why=True).to_html(tmp_path / "b.html", "Answers of model")
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
     done = cli("predict", model, pictures, "--html", tmp_path / "a.html", "--json", tmp_path / "a.json", "--top", 2)
     assert {len(entry["top"]) for entry in json.loads((tmp_path / "a.json").read_text())} == {2}
@@ -285,15 +285,8 @@ def test_a_fit_can_end_with_what_to_expect(cli, npz, small, tmp_path):
 
 
 def test_a_calibrated_fit_leaves_no_checkpoint_behind(cli, npz, quick, tmp_path):
-    assert cli("fit", npz, "--calibrate", *quick, "--out", tmp_path / "model").code == 0
+    assert cli("fit", npz, "--confidence", *quick, "--out", tmp_path / "model").code == 0
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
-
-
-def test_the_option_that_was_called_calibrate_still_works(cli, npz, tmp_path):
-    words = ["fit", npz, "--method", "eszsl", "--out"]
-    assert "Expect" in cli(*words, tmp_path / "old", "--calibrate").err
-    assert "Expect" not in cli(*words, tmp_path / "none").err
-    assert "--calibrate" not in cli("fit", "--help").out
 
 
 # What is shown --------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from firstsight.data.dataset import make_training_set
 from firstsight.evaluation.calibration import Calibration
 from firstsight.evaluation.novelty import FAR_SHARE, NoveltyDetector, fit_novelty_detector
 from firstsight.persistence.model_folder import load, save
-from firstsight.recognition import Recognizer, answer
+from firstsight.recognition import Recognizer
 
 
 def _rows(random, n, d, *, centre=3.0):
@@ -151,7 +151,7 @@ def test_it_survives_json_and_a_folder(calibrated, small, tmp_path):
     Recognizer(calibrated).save(tmp_path / "model")
     loaded = Recognizer.load(tmp_path / "model")
     far = np.ones((2, 16), dtype=np.float32)
-    np.testing.assert_array_equal(loaded(far).distance, Recognizer(calibrated)(far).distance)
+    np.testing.assert_array_equal(loaded.predict(far).distance, Recognizer(calibrated).predict(far).distance)
 
 
 def test_a_folder_of_before_has_none_and_answers_as_before(calibrated, small, tmp_path):
@@ -164,7 +164,7 @@ def test_a_folder_of_before_has_none_and_answers_as_before(calibrated, small, tm
     assert [name for name in arrays if name.startswith("calibration/")] == ["calibration/reference"]
     loaded = load(tmp_path / "old")
     far = np.ones((2, 16), dtype=np.float32) * 1e4
-    found = answer(loaded, far, top=24)
+    found = Recognizer(loaded).predict(far, top=24)
     assert (found.rejected, found.distance, found.far) == (None, None, None)
     np.testing.assert_allclose(found.confidence.sum(axis=1), 1)
-    assert set(found.as_json()[0]) == {"row", "file", "class", "confidence", "top"}
+    assert set(found.as_json()[0]) == {"row", "file", "class", "seen", "confidence", "top"}

@@ -231,7 +231,7 @@ def test_a_worker_that_is_killed_costs_no_shard_and_the_answers_are_those_of_thi
     for number, shard in enumerate(shards):
         np.save(shard, np.tile(small.features[24 * number : 24 * (number + 1)], (1000, 1)))
     recognise = firstsight.Recognizer(eszsl)
-    here = recognise.answer_shards(shards, tmp_path / "here")
+    here = recognise.predict_shards(shards, tmp_path / "here")
     doomed, *_ = [cluster.worker() for _ in range(3)]
     told: list[str] = []
 
@@ -240,8 +240,8 @@ def test_a_worker_that_is_killed_costs_no_shard_and_the_answers_are_those_of_thi
         if len(told) == 2:
             doomed.send_signal(signal.SIGKILL)
 
-    about = {"engine": "dask", "scheduler": cluster.address, "told": kill_after_two}
-    there = recognise.answer_shards(shards, tmp_path / "there", **about)
+    about = {"engine": "dask", "scheduler": cluster.address, "on_shard_done": kill_after_two}
+    there = recognise.predict_shards(shards, tmp_path / "there", **about)
     assert doomed.wait(timeout=60) == -signal.SIGKILL
     assert sorted(told) == sorted(file.name for file in there)  # none is lost, none told of twice
     assert [parquet.read_table(file).to_pydict() for file in there] == [

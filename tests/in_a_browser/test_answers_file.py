@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from firstsight.recognition import answer
+from firstsight.recognition import Recognizer
 
 NASTY = '<img src=x onerror=alert(1)></script><script>alert("2")</script>'
 
@@ -18,10 +19,13 @@ def address(calibrated, small, tmp_path_factory) -> str:
     """Sixty pictures, one of them of nothing known, one not read; a file's name and a truth are hostile."""
     rows = np.concatenate([small.features[small.test_unseen[:59]], np.full((1, 16), 1e-3, dtype=np.float32)])
     pictures = [Image.fromarray(one) for one in small.images[:60]]
-    found = answer(calibrated, rows, top=5, why=True)
+    found = Recognizer(calibrated).predict(rows, top=5, why=True)
     names = [NASTY, *(f"{number}.png" for number in range(1, 60))]
     place = tmp_path_factory.mktemp("answers") / "answers.html"
-    found.about(names, [NASTY, *[None] * 59], [("torn.png", NASTY)], "file", pictures).to_html(place)
+    found = replace(
+        found, names=names, truth=[NASTY, *[None] * 59], skipped=[("torn.png", NASTY)], key="file", images=pictures
+    )
+    found.to_html(place)
     return place.as_uri()
 
 

@@ -10,7 +10,7 @@ from firstsight.evaluation.calibration import calibrate
 from firstsight.methods import ESZSL, SJE, DeepEmbedding, TransductiveDeepEmbedding, _scoring, all_methods
 from firstsight.persistence.class_table import add_classes
 from firstsight.persistence.model_folder import load, save
-from firstsight.recognition.answers import answer
+from firstsight.recognition import Recognizer
 
 NAMES = ["fur", "horns", "legs", "wings", "tail", "size", "colour", "speed", "weight", "age"]
 
@@ -179,7 +179,7 @@ def test_very_many_classes_are_ranked_in_blocks_with_the_answers_of_all_at_once(
     np.testing.assert_allclose(scores, np.take_along_axis(whole, order, axis=1), rtol=1e-6)
     np.testing.assert_array_equal(calibrated.predict(X, classes=table), names[:, 0])
     np.testing.assert_allclose(calibrated.decision_function(X, classes=table), whole, rtol=1e-6, atol=1e-6)
-    answers = answer(calibrated, X, table, 4, reject_share=0.05)
+    answers = Recognizer(calibrated).predict(X, 4, classes=table, reject_share=0.05)
     np.testing.assert_array_equal(answers.classes, names)
     sure = calibrated.predict_proba(X, classes=table)
     novelty = calibrated.calibration_.novelty

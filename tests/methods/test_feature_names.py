@@ -64,7 +64,10 @@ def test_confidence_embeddings_and_the_recognizer_match_names_too(small):
     np.testing.assert_array_equal(model.predict_proba(other), model.predict_proba(rows))
     np.testing.assert_array_equal(model.embed(other), model.embed(rows))
     recognise = Recognizer(model)
-    for asked, known in ((recognise(other), recognise(rows)), (recognise(other, why=True), recognise(rows, why=True))):
+    for asked, known in (
+        (recognise.predict(other), recognise.predict(rows)),
+        (recognise.predict(other, why=True), recognise.predict(rows, why=True)),
+    ):
         assert asked.best == known.best
         np.testing.assert_array_equal(asked.distance, known.distance)  # to the training samples
         assert asked.why == known.why

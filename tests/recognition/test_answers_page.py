@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -13,7 +14,7 @@ from PIL import Image
 
 from firstsight.encoders.thumbnails import BYTES
 from firstsight.methods import ESZSL
-from firstsight.recognition import Recognizer, answer
+from firstsight.recognition import Recognizer
 from firstsight.web import sha256_source
 
 NASTY = '</script><script>alert("1")</script><img src=x onerror=alert(1)> $title & \u2028'
@@ -49,10 +50,12 @@ class Page(HTMLParser):
 def answers(calibrated, small):
     rows = np.concatenate([small.features[small.test_unseen[:6]], np.full((1, 16), 1e-3, dtype=np.float32)])
     pictures = [Image.fromarray(one) for one in small.images[:7]]
-    found = answer(calibrated, rows, top=5, why=True)
+    found = Recognizer(calibrated).predict(rows, top=5, why=True)
     truth = [str(name) for name in small.part("test_unseen")[1][:6]] + [None]
     names = [f"{number}.png" for number in range(7)]
-    return found.about(names, truth, [("torn.png", "damaged: no end")], "file", pictures)
+    return replace(
+        found, names=names, truth=truth, skipped=[("torn.png", "damaged: no end")], key="file", images=pictures
+    )
 
 
 @pytest.fixture
@@ -68,7 +71,7 @@ def test_the_page_has_every_answer_with_picture_ranking_reasons_and_truth(page, 
         assert [one["class"] for one in entry["top"]] == answers.classes[row].tolist()
         assert [one["confidence"] for one in entry["top"]] == answers.confidence[row].tolist()
         assert [one["seen"] for one in entry["top"]] == [one in small.seen_classes for one in answers.classes[row]]
-        assert entry["why"] == answers.why[row]
+        assert entry["why"] == answers.why[row].model_dump(by_alias=True)
         assert entry["truth"] == answers.truth[row]
         content = base64.b64decode(entry["picture"].removeprefix("data:image/jpeg;base64,"))
         assert 0 < len(content) <= BYTES
@@ -97,7 +100,8 @@ def test_hostile_names_are_text(small, tmp_path):
     X, y = small.part("train")
     table = small.descriptions.rename(index=lambda name: NASTY + name, columns=lambda name: NASTY + name)
     model = ESZSL().fit(X, [NASTY + name for name in y], table)
-    found = answer(model, X[:3], why=True).about([NASTY] * 3, [NASTY] * 3, [(NASTY, NASTY)], "file")
+    found = Recognizer(model).predict(X[:3], why=True)
+    found = replace(found, names=[NASTY] * 3, truth=[NASTY] * 3, skipped=[(NASTY, NASTY)], key="file")
     found.to_html(tmp_path / "a.html", title=NASTY)
     page = Page((tmp_path / "a.html").read_text(encoding="utf-8"))
     assert page.tags.count("script") == 2
@@ -108,7 +112,7 @@ def test_hostile_names_are_text(small, tmp_path):
 
 
 def test_rows_of_features_have_no_pictures_and_no_calibration_is_said(eszsl, small, tmp_path):
-    Recognizer(eszsl)(small.features[:2]).to_html(tmp_path / "a.html")
+    Recognizer(eszsl).predict(small.features[:2]).to_html(tmp_path / "a.html")
     page = Page((tmp_path / "a.html").read_text(encoding="utf-8"))
     assert [entry["file"] for entry in page.entries] == ["row 0", "row 1"]
     assert not any("picture" in entry for entry in page.entries)

@@ -12,8 +12,7 @@ from firstsight.methods import (
     ZeroShotClassifier,
     all_methods,
 )
-from firstsight.recognition import answers, explain
-from firstsight.recognition.answers import answer
+from firstsight.recognition import Recognizer, answers, explain
 
 METHODS = [word for word, method in all_methods().items() if not method.shared_space]
 
@@ -49,8 +48,8 @@ def _scores_of(model, x, descriptions):
 
 
 def _sum(why):
-    listed = [one["contribution"] for side in ("for", "against") for one in why[side]]
-    return sum(listed) + why["other_attributes"]["contribution"] + why["other"]["contribution"]
+    listed = [part.contribution for part in why.supporting + why.against]
+    return sum(listed) + why.other_attributes.contribution + why.other.contribution
 
 
 # Completeness ---------------------------------------------------------------------------------------------------------
@@ -59,12 +58,12 @@ def _sum(why):
 @pytest.mark.parametrize("word", METHODS)
 def test_what_is_shown_adds_up_to_the_lead_for_every_method(word, fitted, small):
     model = fitted(word)
-    found = answer(model, small.features[::96], top=2, why=True)
+    found = Recognizer(model).predict(small.features[::96], top=2, why=True)
     for why, scores in zip(found.why, found.scores.astype(np.float64), strict=True):
-        assert why["lead"] == pytest.approx(scores[0] - scores[1], abs=1e-6 * np.abs(scores).max())
-        assert _sum(why) == pytest.approx(why["lead"], abs=1e-9 * np.abs(scores).max())
-        other = why["other"]
-        assert other["contribution"] == pytest.approx(other["stacking"] + other["training_samples"])
+        assert why.lead == pytest.approx(scores[0] - scores[1], abs=1e-6 * np.abs(scores).max())
+        assert _sum(why) == pytest.approx(why.lead, abs=1e-9 * np.abs(scores).max())
+        other = why.other
+        assert other.contribution == pytest.approx(other.stacking + other.training_samples)
 
 
 @pytest.mark.parametrize("word", [word for word in METHODS if not all_methods()[word].transductive])
@@ -79,10 +78,12 @@ def test_attributes_account_for_all_that_follows_from_the_descriptions(word, fit
 
 @pytest.mark.parametrize("word", ["kernel-prototypes", "eszsl", "deep-embedding"])
 def test_among_classes_that_training_did_not_see_there_is_nothing_but_attributes(word, fitted, small):
-    found = answer(fitted(word), small.features[small.test_unseen][::15], list(small.unseen_classes), top=2, why=True)
-    assert {why["other"]["text"] for why in found.why} == {"nothing else"}
+    found = Recognizer(fitted(word)).predict(
+        small.features[small.test_unseen][::15], classes=list(small.unseen_classes), top=2, why=True
+    )
+    assert {why.other.text for why in found.why} == {"nothing else"}
     for why, scores in zip(found.why, found.scores, strict=True):
-        assert abs(why["other"]["contribution"]) < 1e-5 * np.abs(scores).max()
+        assert abs(why.other.contribution) < 1e-5 * np.abs(scores).max()
 
 
 @pytest.mark.parametrize("scaling", [None, "standard"])
@@ -183,12 +184,12 @@ def test_a_shift_that_was_asked_for_is_part_of_calibrated_stacking(calibrated, s
     X = small.features[np.concatenate([small.test_unseen, small.test_seen])]
     shift = calibrated.calibration_.seen_shift * calibrated.calibration_.spread
     assert shift != 0
-    found = answer(calibrated, X, top=2, shift_seen=True, why=True)
+    found = Recognizer(calibrated).predict(X, top=2, shift_seen=True, why=True)
     seen = np.isin(found.classes, small.seen_classes)
     for why, (first, second) in zip(found.why, seen, strict=True):
-        assert why["other"]["stacking"] == pytest.approx(shift * (float(second) - float(first)))
-        assert ("calibrated stacking" in why["other"]["text"]) == (first != second)
-        assert _sum(why) == pytest.approx(why["lead"])
+        assert why.other.stacking == pytest.approx(shift * (float(second) - float(first)))
+        assert ("calibrated stacking" in why.other.text) == (first != second)
+        assert _sum(why) == pytest.approx(why.lead)
 
 
 def test_what_a_pool_taught_of_a_class_is_no_attributes_contribution(small):
@@ -217,9 +218,9 @@ def test_an_attribute_that_both_classes_share_has_no_say_and_less_is_called_less
     scores = _scores_of(model, x[0], A)[None]
     one = explain.explain(model, x, np.array([[0, 1]]), scores, A, np.array([-1, -1]))[0]
     assert one.contributions[[0, 1, 5]].tolist() == [0, 0, 0]
-    why = one.as_json("this", "that", list(small.attribute_names))
-    told = {entry["attribute"]: entry for side in ("for", "against") for entry in why[side]}
-    assert {name: entry["more"] for name, entry in told.items()} == {
+    why = one.reasons("this", "that", list(small.attribute_names))
+    told = {part.attribute: part for part in why.supporting + why.against}
+    assert {name: part.more for name, part in told.items()} == {
         "trait 2": True,
         "trait 3": False,
         "trait 4": False,
@@ -227,18 +228,18 @@ def test_an_attribute_that_both_classes_share_has_no_say_and_less_is_called_less
     for m, name in enumerate(small.attribute_names):
         if name in told:
             word = "more" if name == "trait 2" else "less"
-            side = "for" if one.contributions[m] > 0 else "against"
-            assert told[name] in why[side]
-            assert told[name]["text"].startswith(f"{word} of {name} ({'+' if side == 'for' else '-'}")
-    assert why["text"].startswith("this instead of that (")
-    assert why["other_attributes"]["count"] == 0
+            supports = one.contributions[m] > 0
+            assert told[name] in (why.supporting if supports else why.against)
+            assert told[name].text.startswith(f"{word} of {name} ({'+' if supports else '-'}")
+    assert why.text.startswith("this instead of that (")
+    assert why.other_attributes.count == 0
 
 
 def test_texts_say_as_many_digits_as_a_reader_needs_to_add_them_up():
     c = np.array([50.0, -20.0, 3.0, 0.25, 0.25])
     one = explain.Explanation((-100.0, -330.0), c, np.array([True, True, False, True, True]), 190.0)
-    why = one.as_json("Mallard", "Gadwall", list("abcde"), shown=1)
-    assert explain.as_columns(why) == {
+    why = one.reasons("Mallard", "Gadwall", list("abcde"), shown=1)
+    assert why.columns() == {
         "compared": "Mallard instead of Gadwall (+230.0)",
         "for": "more of a (+50.0)",
         "against": "more of b (-20.0)",
@@ -248,12 +249,12 @@ def test_texts_say_as_many_digits_as_a_reader_needs_to_add_them_up():
 
 
 def test_every_output_has_the_same_reasons(fitted, small):
-    found = answer(fitted("kernel-prototypes"), small.features[:4], why=True)
+    found = Recognizer(fitted("kernel-prototypes")).predict(small.features[:4], why=True)
     table, entries = found.to_frame(), found.as_json()
     for row, entry in enumerate(entries):
-        for column, text in explain.as_columns(entry["why"]).items():
+        for column, text in found.why[row].columns().items():
             assert table.iloc[row][column] == text
-        assert entry["why"] == found.why[row]
+        assert entry["why"] == found.why[row].model_dump(by_alias=True)
         assert entry["why"]["class"] == found.classes[row, 0]
 
 
@@ -264,7 +265,7 @@ def test_samples_of_many_pairs_and_wide_tables_are_explained_as_if_alone(fitted,
     monkeypatch.setattr(explain, "_ROWS", 2)
     told = []
     monkeypatch.setattr(answers, "explain", explain.explain)
-    answer(model, X, why=True, progress=lambda n, total: told.append((n, total)))
+    Recognizer(model).predict(X, why=True, progress=lambda n, total: told.append((n, total)))
     assert told[-1] == (len(X), len(X))
     assert [n for n, _ in told] == sorted({n for n, _ in told})
     for x, one in zip(X, together, strict=True):
@@ -276,6 +277,6 @@ def test_samples_of_many_pairs_and_wide_tables_are_explained_as_if_alone(fitted,
 
 def test_kernel_prototypes_with_a_hidden_layer_are_explained_completely(small):
     model = fit_on(KernelPrototypes(search=False, refinement=2, hidden=8, attribute_scaling="unit"), small)
-    found = answer(model, small.features[::96], top=2, why=True)
+    found = Recognizer(model).predict(small.features[::96], top=2, why=True)
     for why in found.why:
-        assert _sum(why) == pytest.approx(why["lead"])
+        assert _sum(why) == pytest.approx(why.lead)

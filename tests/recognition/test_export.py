@@ -38,7 +38,7 @@ def test_what_learn_makes_by_default_answers_alike_with_its_backbone_in_one_file
     given = {"pixel_values": pixels, "descriptions": model.descriptions_.astype(np.float32)}
     given["seen_code"] = model.seen_code_
     found = dict(zip([one.name for one in session.get_outputs()], session.run(None, given), strict=True))
-    answers = colours(paths, top=len(model.classes_))
+    answers = colours.predict(paths, top=len(model.classes_))
     assert model.classes_[found["scores"].argmax(axis=1)].tolist() == answers.best
     if confidence:
         best = np.sort(found["confidence"], axis=1)[:, ::-1]

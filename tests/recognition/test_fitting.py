@@ -8,7 +8,7 @@ from firstsight.errors import BadInput, StaleCheckpoint
 from firstsight.evaluation import fit_on
 from firstsight.methods import ESZSL, DeepEmbedding, TransductiveDeepEmbedding
 from firstsight.persistence.model_folder import load
-from firstsight.recognition import fit, fitting
+from firstsight.recognition import fit, learning
 
 
 @pytest.mark.parametrize("method", ["eszsl", ESZSL, ESZSL()], ids=["word", "class", "estimator"])
@@ -24,9 +24,9 @@ def test_a_fit_is_the_methods_own(small, tmp_path, method):
 
 
 def test_confidence_is_measured_when_asked(small):
-    assert fit("eszsl", small)(small.features[:3]).confidence is None
+    assert fit("eszsl", small).predict(small.features[:3]).confidence is None
     made = fit("eszsl", small, confidence=True)
-    assert made(small.features[:3], top=24).confidence.sum(axis=1) == pytest.approx(np.ones(3))
+    assert made.predict(small.features[:3], top=24).confidence.sum(axis=1) == pytest.approx(np.ones(3))
     assert made.model.calibration_.n_folds == 3
 
 
@@ -69,7 +69,7 @@ def test_a_refused_fit_leaves_nothing_and_another_fits_state_stays(small, quick,
         assert (tmp_path / "model.checkpoint").exists()
         raise BadInput("The scores are not finite.")
 
-    monkeypatch.setattr(fitting, "forget_place", refuse)  # after the fit, with its state still there
+    monkeypatch.setattr(learning, "forget_checkpoint", refuse)  # after the fit, with its state still there
     with pytest.raises(BadInput, match="not finite"):
         fit("deep-embedding", small, parameters=quick["deep-embedding"], out=tmp_path / "model")
     assert list(tmp_path.iterdir()) == []

@@ -37,7 +37,7 @@ def test_pictures_of_unseen_classes_are_held_out_and_tell_how_often_it_is_right(
     made = colours.provenance
     assert made.pictures == PictureCounts(labelled=48, unlabelled=0, held_out=16, skipped=0)
     for candidates, told in (("unseen", "right_among_unseen"), ("all", "right_among_all")):
-        answers = colours([pictures / name for name in UNSEEN], classes=candidates)
+        answers = colours.predict([pictures / name for name in UNSEEN], classes=candidates)
         expected = sum(a == name for a, name in zip(answers.best, np.repeat(UNSEEN, 8), strict=True))
         assert made.evaluation[told] == expected
     assert made.evaluation["held_out_pictures"] == 16
@@ -124,7 +124,7 @@ def test_out_saves_the_model_and_leaves_nothing_beside_it(pictures, table, backb
     made = learn(pictures, table, backbone=backbone, unseen=UNSEEN, out=tmp_path / "model", parameters=QUICK)
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     again = Recognizer.load(tmp_path / "model")
-    assert again(pictures / "plum").best == made(pictures / "plum").best
+    assert again.predict(pictures / "plum").best == made.predict(pictures / "plum").best
     assert again.provenance == made.provenance
 
 

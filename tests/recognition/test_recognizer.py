@@ -14,9 +14,9 @@ import firstsight
 from firstsight.data.feature_files import FeatureFile
 from firstsight.errors import BadInput
 from firstsight.persistence.model_schema import BackboneUsed, Provenance, digest_of
-from firstsight.recognition import Recognizer, learn
+from firstsight.recognition import PredictOptions, Recognizer, learn
 from firstsight.recognition.answers import NONE_OF_THESE
-from firstsight.recognition.shards import answer_shard
+from firstsight.recognition.shards import run_in_worker
 
 REASONS = ["compared", "for", "against", "other_attributes", "other"]
 
@@ -43,8 +43,8 @@ def test_a_path_a_picture_an_array_and_a_folder_of_it_get_the_same_answer(colour
     with Image.open(path) as opened:
         picture = opened.copy()
     forms = [path, str(path), picture, np.asarray(picture), tmp_path]
-    alone = [colours(form, top=3) for form in forms]
-    together = colours(forms, top=3)
+    alone = [colours.predict(form, top=3) for form in forms]
+    together = colours.predict(forms, top=3)
     for row, found in enumerate(alone):
         assert found.classes.tolist() == alone[0].classes.tolist()
         np.testing.assert_allclose(found.scores, alone[0].scores, rtol=1e-4)
@@ -54,7 +54,7 @@ def test_a_path_a_picture_an_array_and_a_folder_of_it_get_the_same_answer(colour
 
 
 def test_sub_folders_named_like_classes_are_scored_and_confusions_counted(colours, pictures):
-    answers = colours(pictures, top=1)
+    answers = colours.predict(pictures, top=1)
     score = colours.score(pictures)
     truth = [path.split("/")[-2] for path in answers.names]
     right = [a == t for a, t in zip(answers.best, truth, strict=True)]
@@ -73,11 +73,11 @@ def test_sub_folders_named_like_classes_are_scored_and_confusions_counted(colour
 
 def test_rows_of_features_need_no_backbone(rows, small):
     X, y = small.part("test_unseen")
-    found = rows(X, classes="unseen", reject_far=False)
+    found = rows.predict(X, classes="unseen", reject_far=False)
     assert found.best == rows.model.predict(X, classes=list(small.unseen_classes)).tolist()
     assert list(found.names) == list(range(len(X)))
-    assert rows(X[0], classes="unseen").best == found.best[:1]
-    assert rows([X[0], X[1]]).scores.tolist() == rows(X[:2]).scores.tolist()
+    assert rows.predict(X[0], classes="unseen").best == found.best[:1]
+    assert rows.predict([X[0], X[1]]).scores.tolist() == rows.predict(X[:2]).scores.tolist()
     assert rows.score(X, y, classes="unseen").accuracy == pytest.approx(np.mean(np.array(found.best) == y))
     labelled = FeatureFile(X, [f"{row}.jpg" for row in range(len(X))], y.tolist())
     assert rows.score(labelled, classes="unseen").right == rows.score(X, y, classes="unseen").right
@@ -96,7 +96,7 @@ def test_candidates_may_be_a_word_names_a_table_or_its_file(rows, small, tmp_pat
         tmp_path / "new.csv",
         str(tmp_path / "new.csv"),
     ):
-        assert rows(X, classes=classes).best == expected
+        assert rows.predict(X, classes=classes).best == expected
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_candidates_may_be_a_word_names_a_table_or_its_file(rows, small, tmp_pat
 )
 def test_what_cannot_be_named_is_one_sentence(rows, given, said):
     with pytest.raises(BadInput, match=said) as caught:
-        rows(given)
+        rows.predict(given)
     assert "\n" not in str(caught.value)
 
 
@@ -127,7 +127,7 @@ def test_nothing_to_compare_with_is_told(rows, small):
 
 
 def test_answers_as_a_table_as_ranks_and_as_json_agree(rows, small):
-    found = rows(small.features[:6], top=3, reject_share=0.3, why=True)
+    found = rows.predict(small.features[:6], top=3, reject_share=0.3, why=True)
     table, ranked, entries = found.to_frame(), found.ranked(), found.as_json()
     assert list(table.columns) == ["row", "class", "confidence", "rejected", "distance", *REASONS]
     assert list(ranked.columns) == ["row", "rank", "class", "confidence", "score", "rejected"]
@@ -144,12 +144,12 @@ def test_answers_as_a_table_as_ranks_and_as_json_agree(rows, small):
 
 def test_several_threads_may_ask_while_classes_change(rows, small):
     X = small.features[small.test_unseen]
-    expected, asked = rows(X).best, []
+    expected, asked = rows.predict(X).best, []
     table = small.descriptions.iloc[[0]].rename(index={small.class_names[0]: "yak"})
 
     def ask() -> None:
         for _ in range(20):
-            asked.append(rows(X, classes=list(small.class_names)).best == expected)
+            asked.append(rows.predict(X, classes=list(small.class_names)).best == expected)
 
     threads = [threading.Thread(target=ask) for _ in range(3)]
     for thread in threads:
@@ -166,8 +166,8 @@ def test_a_picture_of_nothing_is_none_of_these_and_every_picture_is_scored(colou
     # A fine chequer: in a world of plain colours, even white is something like them.
     chequer = Image.fromarray((np.indices((40, 40)).sum(axis=0) % 2 * 255).astype(np.uint8)).convert("RGB")
     given = [*sorted((pictures / "rose").glob("*.png"))[:3], chequer]
-    assert (np.array(colours(given).best) == NONE_OF_THESE).tolist() == [False, False, False, True]
-    accepted = colours(given, reject_far=False)
+    assert (np.array(colours.predict(given).best) == NONE_OF_THESE).tolist() == [False, False, False, True]
+    accepted = colours.predict(given, reject_far=False)
     assert accepted.distance[-1] == 1
     assert accepted.best[-1] in set(colours.model.classes_)
     assert NONE_OF_THESE not in colours.score(pictures).answers
@@ -193,7 +193,7 @@ def test_classes_are_a_table_that_grows_and_shrinks(rows, small):
 def test_it_comes_back_from_its_folder_with_its_calibration(rows, small, tmp_path):
     rows.save(tmp_path / "model")
     again = Recognizer.load(tmp_path / "model")
-    pd.testing.assert_frame_equal(again(small.features).to_frame(), rows(small.features).to_frame())
+    pd.testing.assert_frame_equal(again.predict(small.features).to_frame(), rows.predict(small.features).to_frame())
     assert repr(again) == "Recognizer(ESZSL: 24 classes, 10 unseen classes)"
 
 
@@ -251,22 +251,22 @@ def test_another_backbone_is_refused_when_the_first_picture_comes(colours, pictu
     with pytest.raises(
         BadInput, match=r"backbone tiny \(.{8}\), but the model was fitted with features of tiny \(dead"
     ):
-        wrong(pictures / "plum")
+        wrong.predict(pictures / "plum")
     lost = Provenance(backbone=BackboneUsed(name="nobody/nothing", fingerprint="f" * 32))
     with pytest.raises(BadInput, match=r"needs its backbone 'nobody/nothing': say where it is"):
-        Recognizer(colours.model, lost)(pictures / "plum")
+        Recognizer(colours.model, lost).predict(pictures / "plum")
     features = colours.backbone([pictures / "plum" / "0.png"])[0]
-    assert wrong(features).best  # features need none
+    assert wrong.predict(features).best  # features need none
 
 
 def test_a_worker_elsewhere_calls_pictures_what_they_are_called_here(colours, pictures, tmp_path, monkeypatch):
     parquet = pytest.importorskip("pyarrow.parquet")
     colours.save(tmp_path / "model")
     monkeypatch.chdir(pictures.parent)
-    (here,) = colours.answer_shards(["pictures/plum"], tmp_path)
+    (here,) = colours.predict_shards(["pictures/plum"], tmp_path)
     monkeypatch.chdir(tmp_path)
     there = tmp_path / "there.parquet"
     about = [firstsight.__version__, str(tmp_path / "model"), None, str(pictures.parent)]
-    answer_shard(json.dumps([*about, "pictures/plum", str(there), {}]), {})
+    run_in_worker(json.dumps([*about, "pictures/plum", str(there), {}]), PredictOptions(top=1))
     assert parquet.read_table(there).to_pydict() == parquet.read_table(here).to_pydict()
     assert parquet.read_table(there)["file"][0].as_py().startswith("pictures")

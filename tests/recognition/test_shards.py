@@ -37,14 +37,16 @@ def shards(small, tmp_path):
 
 def test_every_shard_has_a_file_with_the_answers_of_one_call(recognise, shards, small, tmp_path):
     told = []
-    files = recognise.answer_shards(shards, tmp_path / "out", told=lambda *what: told.append(what))
+    files = recognise.predict_shards(shards, tmp_path / "out", on_shard_done=lambda *what: told.append(what))
     assert [file.name for file in files] == ["part-0.parquet", "part-1.parquet", "part-2.parquet"]
     assert told == [(file, number, 3) for number, file in enumerate(files, start=1)]
     tables = [pd.read_parquet(file) for file in files]
     assert [table["row"].tolist() for table in tables] == [list(range(n)) for n in (100, 100, 88)]
-    assert np.concatenate([table["class"] for table in tables]).tolist() == recognise(small.features, top=1).best
-    (ranked, *_) = recognise.answer_shards(shards[:1], tmp_path / "ranked", top=3, classes="unseen")
-    wanted = recognise(small.features[:100], top=3, classes="unseen").ranked()
+    assert (
+        np.concatenate([table["class"] for table in tables]).tolist() == recognise.predict(small.features, top=1).best
+    )
+    (ranked, *_) = recognise.predict_shards(shards[:1], tmp_path / "ranked", top=3, classes="unseen")
+    wanted = recognise.predict(small.features[:100], top=3, classes="unseen").ranked()
     pd.testing.assert_frame_equal(pd.read_parquet(ranked), wanted, check_dtype=False)
 
 
@@ -52,23 +54,23 @@ def test_blocks_of_a_large_shard_are_numbered_through(recognise, shards, monkeyp
     from firstsight._io.disk_samples import DiskRows
 
     monkeypatch.setattr(DiskRows, "block", 7)
-    (file,) = recognise.answer_shards(shards[:1], shards[0].parent / "out")
+    (file,) = recognise.predict_shards(shards[:1], shards[0].parent / "out")
     table = pd.read_parquet(file)
     assert table["row"].tolist() == list(range(100))
-    assert table["class"].tolist() == recognise(shards[0], top=1).best
+    assert table["class"].tolist() == recognise.predict(shards[0], top=1).best
 
 
 def test_a_run_that_was_stopped_does_what_is_missing_and_what_has_changed(recognise, shards, small, tmp_path):
     out, told = tmp_path / "out", []
-    files = recognise.answer_shards(shards, out)
+    files = recognise.predict_shards(shards, out)
     before = [file.read_bytes() for file in files]
     files[1].unlink()
     np.save(shards[2], small.features[:5])
-    recognise.answer_shards(shards, out, told=lambda file, *_: told.append(file))
+    recognise.predict_shards(shards, out, on_shard_done=lambda file, *_: told.append(file))
     assert told == files[1:]
     assert [file.read_bytes() for file in files[:2]] == before[:2]
     assert len(pd.read_parquet(files[2])) == 5
-    for other in (lambda: recognise.answer_shards(shards, out, top=2), lambda: renamed().answer_shards(shards, out)):
+    for other in (lambda: recognise.predict_shards(shards, out, top=2), lambda: renamed().predict_shards(shards, out)):
 
         def renamed():
             return Recognizer(recognise.model).remove_classes(["kind q"])
@@ -90,7 +92,7 @@ def test_a_missing_shard_another_width_and_two_of_one_name_are_refused_before_an
         ("b/part-0.npy", r"Two shards would be answered in .*part-0\.parquet"),
     ):
         with pytest.raises(BadInput, match=said):
-            recognise.answer_shards([*shards, tmp_path / more], out)
+            recognise.predict_shards([*shards, tmp_path / more], out)
     assert not out.exists()
 
 
@@ -99,21 +101,21 @@ def test_what_stands_where_answers_go_is_neither_waited_for_nor_lost(recognise, 
     place.parent.mkdir()
     os.mkfifo(place)
     with pytest.raises(BadInput, match="is not a file of answers"):
-        recognise.answer_shards(shards, tmp_path / "out")
+        recognise.predict_shards(shards, tmp_path / "out")
     place.unlink()
     for about in (b"[]", b"[" * 100_000, b"\xff", b'{"model": 3}'):
         table = parquet.ParquetWriter(place, pyarrow.schema([("row", "int64")], metadata={"firstsight": about}))
         table.close()
         before = place.read_bytes()
         with pytest.raises(BadInput, match=r"is not a file of answers|of another model"):
-            recognise.answer_shards(shards, tmp_path / "out")
+            recognise.predict_shards(shards, tmp_path / "out")
         assert place.read_bytes() == before
 
 
 def test_the_current_folder_and_the_one_above_are_answered_under_their_names(tmp_path, monkeypatch):
     (tmp_path / "birds" / "day").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "birds" / "day")
-    places = on_shards._places([Path("."), Path("..")], Path("out"))
+    places = on_shards._paths_of_answers([Path("."), Path("..")], Path("out"))
     assert [place.name for place in places.values()] == ["day.parquet", "birds.parquet"]
 
 
@@ -128,21 +130,21 @@ def test_a_disk_that_fills_is_one_sentence_and_finished_shards_are_kept(recognis
 
     monkeypatch.setattr(parquet.ParquetWriter, "write_table", full)
     with pytest.raises(CannotWrite, match="No space left"):
-        recognise.answer_shards(shards, tmp_path / "out")
+        recognise.predict_shards(shards, tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["part-0.parquet"]
     monkeypatch.undo()
-    assert len(recognise.answer_shards(shards, tmp_path / "out")) == 3
+    assert len(recognise.predict_shards(shards, tmp_path / "out")) == 3
 
 
 def test_answers_with_a_table_of_classes_are_of_what_it_says(recognise, shards, tmp_path):
     table = recognise.descriptions.iloc[:5]
     table.to_csv(tmp_path / "few.csv")
     out = tmp_path / "out"
-    (file, *_) = recognise.answer_shards(shards, out, classes=str(tmp_path / "few.csv"))
+    (file, *_) = recognise.predict_shards(shards, out, classes=str(tmp_path / "few.csv"))
     assert set(pd.read_parquet(file)["class"]) <= set(table.index)
     (1 - table).to_csv(tmp_path / "few.csv")
     with pytest.raises(BadInput, match="with other options"):
-        recognise.answer_shards(shards, out, classes=str(tmp_path / "few.csv"))
+        recognise.predict_shards(shards, out, classes=str(tmp_path / "few.csv"))
 
 
 @pytest.fixture(scope="module")
@@ -157,21 +159,23 @@ def client():
 def test_a_cluster_gives_the_files_that_this_machine_gives(calibrated, client, shards, tmp_path, monkeypatch):
     recognise = Recognizer(calibrated)
     asked = {"top": 2, "classes": recognise.descriptions.iloc[:5], "reject_share": 0.1}
-    here = recognise.answer_shards(shards, tmp_path / "here", **asked)
+    here = recognise.predict_shards(shards, tmp_path / "here", **asked)
     monkeypatch.chdir(tmp_path)  # workers are elsewhere
     told, own = [], [shard.relative_to(tmp_path) for shard in shards]
 
     def content(files):
         return [parquet.read_table(file).to_pydict() for file in files]
 
-    there = recognise.answer_shards(own, "there", engine=client, told=lambda *what: told.append(what), **asked)
+    there = recognise.predict_shards(
+        own, "there", engine=client, on_shard_done=lambda *what: told.append(what), **asked
+    )
     assert {file for file, *_ in told} == set(there)
     assert [counts for _, *counts in told] == [[1, 3], [2, 3], [3, 3]]
     assert content(there) == content(here)
     assert sorted(path.name for path in (tmp_path / "there").iterdir()) == [file.name for file in here]
     before = there[0].stat().st_mtime_ns
     there[1].unlink()
-    recognise.answer_shards(own, "there", engine=client, told=lambda *what: told.append(what), **asked)
+    recognise.predict_shards(own, "there", engine=client, on_shard_done=lambda *what: told.append(what), **asked)
     assert [what[0] for what in told[3:]] == [there[1]]
     assert there[0].stat().st_mtime_ns == before
 
@@ -181,13 +185,13 @@ def test_a_model_that_a_killed_process_left_for_the_workers_is_removed(calibrate
     program = (
         "import os, sys; from pathlib import Path; from firstsight.recognition import shards\n"
         "from firstsight.recognition.recognizer import Recognizer\n"
-        "with shards._model_beside(Path(sys.argv[2]), Recognizer.load(sys.argv[1])): os.kill(os.getpid(), 9)"
+        "with shards._saved_model(Path(sys.argv[2]), Recognizer.load(sys.argv[1])): os.kill(os.getpid(), 9)"
     )
     recognise = Recognizer(calibrated)
     recognise.save(tmp_path / "model")
     subprocess.run([sys.executable, "-c", program, tmp_path / "model", out], check=False)
     assert len(list(out.iterdir())) == 1  # what is left
-    files = recognise.answer_shards(shards, out, engine=client)
+    files = recognise.predict_shards(shards, out, engine=client)
     assert sorted(out.iterdir()) == files
 
 
@@ -206,24 +210,26 @@ def test_what_goes_wrong_on_a_cluster_is_one_sentence_and_finished_shards_are_ke
     with monkeypatch.context() as patch:
         patch.setattr(parquet.ParquetWriter, "write_table", full)
         with pytest.raises(CannotWrite, match="No space left"):
-            recognise.answer_shards(shards, out, engine=client)
+            recognise.predict_shards(shards, out, engine=client)
     assert [path.name for path in out.iterdir()] == ["part-0.parquet"]
     with monkeypatch.context() as patch:
-        patch.setattr(on_shards, "_places", lambda given, out: {shards[0].parent / "gone.npy": out / "gone.parquet"})
+        patch.setattr(
+            on_shards, "_paths_of_answers", lambda given, out: {shards[0].parent / "gone.npy": out / "gone.parquet"}
+        )
         patch.setattr(on_shards, "_state", lambda shard: [])
         patch.setattr(on_shards.DiskRows, "__init__", lambda self, path: None)
         patch.setattr(on_shards.DiskRows, "shape", (9, 16))
         with pytest.raises(
             ClusterProblem, match=r"The worker at \S+ does not see .*gone\.npy; shards and answers must be"
         ):
-            recognise.answer_shards(shards, out, engine=client)
+            recognise.predict_shards(shards, out, engine=client)
     with monkeypatch.context() as patch:
         patch.setattr(on_shards, "installed_version", iter(["0.0.1", "0.0.2"]).__next__)
         with pytest.raises(ClusterProblem, match=r"has firstsight 0\.0\.2, and this is 0\.0\.1; install the same"):
-            recognise.answer_shards(shards, out, engine=client)
+            recognise.predict_shards(shards, out, engine=client)
     np.save(shards[2], np.full((3, 16), np.nan, "f4"))
     with pytest.raises(BadInput, match=r"part-2\.npy contains NaN"):
-        recognise.answer_shards(shards, out, engine=client)
+        recognise.predict_shards(shards, out, engine=client)
     assert sorted(path.name for path in out.iterdir()) == ["part-0.parquet", "part-1.parquet"]
 
 
@@ -233,5 +239,5 @@ def test_a_scheduler_that_does_not_answer_is_one_sentence_and_nothing_is_written
     pytest.importorskip("distributed")
     monkeypatch.setattr(executors, "ANSWER_SECONDS", 0.3)
     with pytest.raises(ClusterProblem, match=re.escape("No Dask scheduler answered at tcp://127.0.0.1:1 within 0.3")):
-        recognise.answer_shards(shards, tmp_path / "out", engine="dask", scheduler="tcp://127.0.0.1:1")
+        recognise.predict_shards(shards, tmp_path / "out", engine="dask", scheduler="tcp://127.0.0.1:1")
     assert not (tmp_path / "out").exists()

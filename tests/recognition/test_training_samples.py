@@ -63,26 +63,26 @@ def expected_by_class():
 
 
 def test_training_images_are_recognised_in_the_folder_that_holds_them(model, images):
-    assert status_by_class(model(images)) == expected_by_class()
+    assert status_by_class(model.predict(images)) == expected_by_class()
 
 
 def test_a_copy_by_another_name_is_recognised_and_one_that_was_saved_anew_is_another_image(model, images, tmp_path):
     shutil.copy(images / "ring" / "0.png", tmp_path / "a.png")
     with Image.open(images / "ring" / "0.png") as opened:
         opened.save(tmp_path / "b.png", compress_level=0)
-    assert list(model(tmp_path).in_training) == ["labelled", "no"]
+    assert list(model.predict(tmp_path).in_training) == ["labelled", "no"]
 
 
 def test_of_an_image_in_memory_nothing_is_claimed(model, images):
     with Image.open(images / "ring" / "0.png") as opened:
         picture = opened.convert("RGB")
-    assert model(picture).in_training is None
-    assert list(model([picture, images / "bar" / "0.png"]).in_training) == [None, "labelled"]
+    assert model.predict(picture).in_training is None
+    assert list(model.predict([picture, images / "bar" / "0.png"]).in_training) == [None, "labelled"]
     assert "training" not in str(model.score([picture], ["ring"]))
 
 
 def test_the_score_counts_training_images_apart(model, images):
-    answers = model(images, reject_far=False)
+    answers = model.predict(images, reject_far=False)
     right = [one == str(name).split("/")[-2] for one, name in zip(answers.best, answers.names, strict=True)]
     new = np.array(answers.in_training) == "no"
     score = answers.score()
@@ -97,7 +97,7 @@ def test_the_score_counts_training_images_apart(model, images):
 
 
 def test_tables_json_and_page_tell_it_of_every_image(model, images, tmp_path):
-    answers = model([images / "ring", images / "frame"], top=2)
+    answers = model.predict([images / "ring", images / "frame"], top=2)
     expected = ["labelled"] * 4 + ["no"] * 4
     assert answers.to_frame()["in_training"].tolist() == expected
     assert answers.ranked()["in_training"].tolist() == [one for one in expected for _ in range(2)]
@@ -111,9 +111,9 @@ def test_features_of_the_same_files_are_recognised_by_the_fingerprints_that_embe
     model, images, described, tmp_path
 ):
     embed(images, backbone=LETTERS, out=tmp_path / "features.npz")
-    assert [*model(tmp_path / "features.npz").in_training].count("labelled") == 16
+    assert [*model.predict(tmp_path / "features.npz").in_training].count("labelled") == 16
     again = learn(tmp_path / "features.npz", described, method="eszsl", unseen=UNSEEN)
-    assert status_by_class(again(tmp_path / "features.npz")) == expected_by_class()
+    assert status_by_class(again.predict(tmp_path / "features.npz")) == expected_by_class()
     known, other = (one.model.training_fingerprints_["content_labelled"] for one in (model, again))
     assert known.tolist() == other.tolist()
     assert in_training(model.model, np.zeros((2, model.model.n_features_in_)), None) is None  # no file, no claim
@@ -139,11 +139,13 @@ def table(described):
 def test_rows_of_a_feature_table_are_recognised_by_their_numbers(table, described):
     made = learn(table, described, method=ESZSL(), unseen=UNSEEN)
     expected = ["no" if name in UNSEEN else "labelled" for name in table.labels]
-    assert list(made(table).in_training) == expected
-    assert list(made(table.features.astype(np.float64)).in_training) == expected  # the same numbers in another type
+    assert list(made.predict(table).in_training) == expected
+    assert (
+        list(made.predict(table.features.astype(np.float64)).in_training) == expected
+    )  # the same numbers in another type
     assert "training samples (by feature values)" in str(made.score(table))
     moved = np.nextafter(table.features, np.float32(9))
-    assert set(made(moved).in_training) == {"no"}  # identical, not similar
+    assert set(made.predict(moved).in_training) == {"no"}  # identical, not similar
 
 
 def test_fingerprints_of_numbers_do_not_know_the_sign_of_zero_nor_the_order_in_memory():
@@ -156,7 +158,7 @@ def test_fingerprints_of_numbers_do_not_know_the_sign_of_zero_nor_the_order_in_m
 def test_the_pool_of_a_transductive_method_is_told_from_labelled_rows(table, described):
     data = make_dataset(table.features, table.labels, described, unseen=UNSEEN, name="shapes")
     made = fit(TransductiveKernelPrototypes(search=False), data)
-    told = np.array(made(data.features).in_training)
+    told = np.array(made.predict(data.features).in_training)
     assert set(told[data.train]) == {"labelled"}
     assert set(told[np.r_[data.test_seen, data.test_unseen]]) == {"unlabelled"}
     assert "without their labels" in str(made.score(data.features[data.test_unseen], data.part("test_unseen")[1]))
@@ -165,7 +167,7 @@ def test_the_pool_of_a_transductive_method_is_told_from_labelled_rows(table, des
 def test_another_fit_forgets_the_samples_of_the_one_before(table, described):
     made = learn(table, described, method=ESZSL(), unseen=UNSEEN).model
     made.fit(table.features, table.labels, described)
-    assert Recognizer(made)(table).in_training is None
+    assert Recognizer(made).predict(table).in_training is None
 
 
 def test_held_out_images_that_training_had_under_another_class_are_no_test(images, described, tmp_path, caplog):
@@ -194,11 +196,11 @@ def test_one_image_in_two_class_folders_is_told_by_name(images, described, tmp_p
 
 
 def test_answers_of_shards_tell_it_too(model, images, tmp_path):
-    (place,) = model.answer_shards([images], tmp_path / "answers")
+    (place,) = model.predict_shards([images], tmp_path / "answers")
     assert pd.read_parquet(place)["in_training"].value_counts().to_dict() == {"labelled": 16, "no": 8}
 
 
 def test_json_holds_it_as_text_or_null(model, images):
     with Image.open(images / "ring" / "0.png") as opened:
-        entries = model([opened.convert("RGB"), images / "bar"]).as_json()
+        entries = model.predict([opened.convert("RGB"), images / "bar"]).as_json()
     assert [entry["in_training"] for entry in json.loads(json.dumps(entries))] == [None] + ["labelled"] * 4

@@ -21,7 +21,7 @@ from firstsight.encoders.letters import LetterBackbone
 from firstsight.methods import KernelPrototypes
 from firstsight.persistence.model_schema import BackboneUsed, Provenance
 from firstsight.recognition import Recognizer, fit
-from firstsight.serving.samples import SamplePictures
+from firstsight.serving.samples import SampleImages
 from serving.small_server import LETTERS, UNSEEN, Server, as_png
 
 
@@ -60,12 +60,12 @@ def model(saved, tmp_path) -> Path:
 
 
 @pytest.fixture
-def samples(drawn) -> SamplePictures:
+def samples(drawn) -> SampleImages:
     pictures, labels = drawn
     backbone = LetterBackbone()
     chosen = np.arange(0, len(labels), 4)
     features = backbone.run(np.stack([backbone.prepare(Image.fromarray(pictures[row])) for row in chosen]))
-    return SamplePictures(features, labels[chosen].tolist(), [pictures[row] for row in chosen])
+    return SampleImages(features, labels[chosen].tolist(), [pictures[row] for row in chosen])
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 
 from firstsight.serving.app import make_app, server_config
-from firstsight.serving.connections import BACKLOG, OTHER_FILES, allowed_connections
+from firstsight.serving.security import BACKLOG, OTHER_FILES, allowed_connections
 from firstsight.serving.service import make_service, read_settings
 
 HEAD = b"POST /api/predict/one HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n"

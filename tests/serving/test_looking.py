@@ -17,7 +17,7 @@ from firstsight.methods import ESZSL
 from firstsight.recognition import Recognizer
 from firstsight.recognition.scoring import remember_samples
 from firstsight.serving import samples as landscape
-from firstsight.serving.samples import SamplePictures
+from firstsight.serving.samples import SampleImages
 from serving.small_server import CHANGE, LETTERS, UNSEEN
 
 
@@ -38,7 +38,7 @@ def test_samples_are_of_every_class_and_their_pictures_can_be_recognised(serving
     assert all(one["seen"] == (one["class"] not in UNSEEN) for one in found if one["known"])
     picture = client.get(found[0]["url"])
     assert picture.headers["content-type"] == "image/png"
-    answer = client.post("/api/predict", files={"pictures": ("x.png", picture.content)}, data={"accept_all": "true"})
+    answer = client.post("/api/predict", files={"pictures": ("x.png", picture.content)}, data={"reject_far": "false"})
     assert answer.json()["answers"][0]["top"]
     assert client.get("/api/samples/99999.png").status_code == 404
 
@@ -72,7 +72,7 @@ def test_a_taught_class_appears_on_the_map_among_the_samples_that_it_is_near(ser
 def test_a_method_without_a_space_of_its_own_gets_a_map_too(samples, quick_layout, letters):
     rows = np.array([label not in UNSEEN for label in samples.labels])
     model = ESZSL().fit(samples.features[rows], np.array(samples.labels)[rows], letters.descriptions)
-    found = landscape.Maps(samples).of(model)
+    found = landscape.EmbeddingMap(samples).of(model, "").model_dump(by_alias=True)
     assert [space["name"] for space in found["spaces"]] == ["features"]
     assert len(found["classes"]) == len(LETTERS)
 
@@ -84,13 +84,13 @@ def test_before_and_after_stand_side_by_side_for_a_transductive_model(samples, q
     X, y = samples.features[rows], np.array(samples.labels)[rows]
     model = TransductiveKernelPrototypes(search=False, refinement=0)
     model.fit(X, y, letters.descriptions, X_unlabeled=samples.features)
-    found = landscape.Maps(samples, letters.model).of(model)
+    found = landscape.EmbeddingMap(samples, letters.model).of(model, "").model_dump(by_alias=True)
     assert [space["name"] for space in found["spaces"]] == ["before", "after"]
     assert all(set(one["at"]) == {"before", "after"} for one in found["classes"])
 
 
 def test_what_is_measured_is_what_the_evaluation_measures(serving, samples, letters):
-    trained = np.array(letters(samples.features).in_training) == "labelled"
+    trained = np.array(letters.predict(samples.features).in_training) == "labelled"
     new = int(np.flatnonzero(~trained)[0])
     wrong = next(one for one in samples.labels if one != letters.model.predict(samples.features[[new]])[0])
     labels = [wrong if row == new else label for row, label in enumerate(samples.labels)]
@@ -117,7 +117,7 @@ def test_what_is_measured_is_what_the_evaluation_measures(serving, samples, lett
 
 def test_training_samples_are_told_and_not_measured_on(serving, samples, letters):
     client = serving(samples=samples)
-    expected = letters(samples.features).in_training
+    expected = letters.predict(samples.features).in_training
     found, listed = client.get("/api/measure").json(), client.get("/api/samples?limit=2000").json()["samples"]
     assert [one["in_training"] for one in listed] == list(expected)
     counts = found["training"]
@@ -131,8 +131,8 @@ def test_training_samples_are_told_and_not_measured_on(serving, samples, letters
 
 
 def test_nothing_is_measured_on_training_samples_alone(serving, samples, letters):
-    trained = [row for row, told in enumerate(letters(samples.features).in_training) if told == "labelled"]
-    own = SamplePictures(samples.features[trained], [samples.labels[row] for row in trained])
+    trained = [row for row, told in enumerate(letters.predict(samples.features).in_training) if told == "labelled"]
+    own = SampleImages(samples.features[trained], [samples.labels[row] for row in trained])
     found = serving(samples=own).get("/api/measure").json()
     assert found["samples"] == 0
     assert set(found["figures"].values()) == {None}
@@ -222,7 +222,7 @@ def test_readiness_hides_a_bug_and_the_log_shows_it(serving, monkeypatch, caplog
     def broken(self):
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr("firstsight.serving.service.Recognising.warm_up", broken)
+    monkeypatch.setattr("firstsight.serving.batching.RecognitionQueue.warm_up", broken)
     client = serving()
     until = time.monotonic() + 30
     while (found := client.get("/ready").json())["error"].startswith("The model is being") and time.monotonic() < until:
@@ -234,7 +234,7 @@ def test_readiness_hides_a_bug_and_the_log_shows_it(serving, monkeypatch, caplog
 def test_a_sample_whose_picture_is_gone_or_none_any_more_is_told(serving, samples, tmp_path):
     place = tmp_path / "a.png"
     place.write_bytes(b"no picture")
-    odd = dataclasses.replace(samples, pictures=[place, tmp_path / "gone.png", *samples.pictures[2:]])
+    odd = dataclasses.replace(samples, images=[place, tmp_path / "gone.png", *samples.images[2:]])
     client = serving(samples=odd)
     for number in (0, 1):
         answer = client.get(f"/api/samples/{number}.png")

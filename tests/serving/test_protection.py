@@ -256,7 +256,7 @@ def test_when_too_many_pictures_wait_the_next_is_sent_away_with_a_sentence(servi
 
     client = serving(queue=2, pictures=4)
     free, entered = threading.Event(), threading.Event()
-    batcher = client.service.recognising.batcher
+    batcher = client.service.queue.batcher
     work = batcher.work
 
     def slow(question, things):

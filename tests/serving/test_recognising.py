@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import pytest
 from PIL import Image
 
-from firstsight.serving import confirmed_images as keeping
 from serving.small_server import CHANGE, UNSEEN, as_png, stroke
 
 
@@ -27,7 +26,7 @@ def test_the_server_answers_what_the_recognizer_answers(steady, letters, png):
     names = ["é", "ê", "ü"]
     found = ask(steady, *[(f"{n}.png", png(n)) for n in names], top="3").json()["answers"]
     pictures = [Image.open(io.BytesIO(png(name))).convert("RGB") for name in names]
-    for answer, own in zip(found, letters(pictures, 3, why=True).as_json(), strict=True):
+    for answer, own in zip(found, letters.predict(pictures, 3, why=True).as_json(), strict=True):
         assert answer["class"] == own["class"]
         assert answer["confidence"] == pytest.approx(own["confidence"])
         assert [one["class"] for one in answer["top"]] == [one["class"] for one in own["top"]]
@@ -86,7 +85,7 @@ def test_what_looks_like_nothing_known_is_none_of_these_unless_all_are_accepted(
     found = ask(steady, ("n.png", noise)).json()["answers"][0]
     assert (found["class"], found["rejected"], found["confidence"]) == ("none of these", True, None)
     assert len(found["top"]) == 5
-    assert ask(steady, ("n.png", noise), accept_all="true").json()["answers"][0]["class"] != "none of these"
+    assert ask(steady, ("n.png", noise), reject_far="false").json()["answers"][0]["class"] != "none of these"
 
 
 def test_a_letter_is_found_wherever_and_however_large_it_is(steady, png):
@@ -100,7 +99,7 @@ def test_a_letter_is_found_wherever_and_however_large_it_is(steady, png):
 
 def test_a_letter_drawn_by_hand_is_recognised(steady):
     i = [[(120, 100), (120, 200)], [(120, 60), (150, 30)]]  # í
-    found = ask(steady, ("i.png", as_png(stroke(i))), accept_all="true").json()["answers"][0]
+    found = ask(steady, ("i.png", as_png(stroke(i))), reject_far="false").json()["answers"][0]
     assert "í" in [one["class"] for one in found["top"][:3]]
 
 
@@ -192,12 +191,20 @@ def test_a_body_that_cannot_be_right_is_refused_in_a_sentence(serving, png, quer
     assert answer.json()["error"].endswith(".")
 
 
-def test_what_goes_wrong_inside_the_short_way_is_told_like_everything_else(serving, png, monkeypatch):
+def test_a_bug_is_a_500_without_details_and_its_traceback_reaches_the_log_of_the_server(serving, png, monkeypatch):
+    from starlette.testclient import TestClient
+
+    def broken(*_):
+        raise ValueError("arrays of /a/private/folder")
+
     client = serving()
-    monkeypatch.setattr(client.service.recognising, "ask", lambda *_: 1 / 0)
-    answer = client.post("/api/predict/one", content=png("é"))
-    assert answer.status_code == 500
-    assert "bug" in answer.json()["error"]
+    monkeypatch.setattr(client.service.served.recognizer.model, "score_blocks", broken)
+    bare = {"url": "/api/predict/one", "content": png("é")}
+    for answer in (ask(client, ("a.png", png("é"))), client.post(**bare)):
+        assert answer.status_code == 500
+        assert answer.json() == {"error": "Something went wrong in the server; its log says what. This is a bug."}
+    with pytest.raises(ValueError, match="private"):  # as the server that runs the application sees it
+        TestClient(client.app, base_url="http://127.0.0.1").post(**bare)
     assert client.get("/api/predict/one").status_code == 405
 
 
@@ -223,6 +230,6 @@ def test_a_full_disk_leaves_no_half_of_a_line(serving, png, tmp_path, monkeypatc
     def fails(handle):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(keeping, "os", SimpleNamespace(**{**vars(os), "fsync": fails}))
+    monkeypatch.setattr("firstsight._io.files.os", SimpleNamespace(**{**vars(os), "fsync": fails}))
     assert confirm(client, png("é"), "é").status_code == 503
     assert table.read_bytes() == whole

@@ -11,12 +11,12 @@ import pytest
 
 from firstsight.data import read_descriptions
 from firstsight.recognition import Recognizer
-from firstsight.serving.teaching import grouped, text_model_of
+from firstsight.serving.served_model import grouped, text_model_of
 from serving.small_server import CHANGE, LETTERS, teach, teach_at_once
 
 
 def best(client, content):
-    answer = client.post("/api/predict", files={"pictures": ("x.png", content)}, data={"accept_all": "true"}).json()
+    answer = client.post("/api/predict", files={"pictures": ("x.png", content)}, data={"reject_far": "false"}).json()
     return answer["answers"][0]["top"][0]["class"]
 
 

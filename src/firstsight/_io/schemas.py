@@ -21,6 +21,12 @@ class Schema(BaseModel):
         return self.model_dump(by_alias=True, exclude_unset=True)
 
 
+class ApiSchema(BaseModel):
+    """Base of what programs exchange with firstsight: unknown fields are rejected."""
+
+    model_config = ConfigDict(extra="forbid", validate_by_name=True, validate_by_alias=True)
+
+
 def _finite(value: float | None) -> float | None:
     return value if value is None or math.isfinite(value) else None
 

@@ -35,12 +35,11 @@ def fit(
         ),
     ] = False,
     overwrite: Overwrite = False,
-    calibrate: Annotated[bool, typer.Option("--calibrate", hidden=True)] = False,  # what --confidence was called
 ) -> None:
     """Fit a method on the training rows and save the model.
 
-    A fit of the paper's methods that is killed goes on where it was when the same command runs again, and ends
-    with the same model; until then its state is in MODEL.checkpoint.
+    A fit of the paper's methods that is killed resumes when the same command runs again, and ends with the
+    same model; until then its state is in MODEL.checkpoint.
     """
     from firstsight.methods import default_method
     from firstsight.recognition import fit
@@ -49,23 +48,23 @@ def fit(
         raise BadInput("A model is fitted for one setting; give --setting zsl or --setting gzsl.")
     parameters = read_assignments(set, preset)
     method = method or default_method(parameters)
-    made = fit(
+    recognizer = fit(
         method,
         data,
         out=out,
         parameters=parameters,
         setting=setting.value,
-        confidence=confidence or calibrate,
+        confidence=confidence,
         features=features,
         random_state=seed,
         overwrite=overwrite,
         verbose=True,
     )
-    _tell(made, method, out)
+    _report(recognizer, method, out)
 
 
-def _tell(made: Recognizer, method: str, out: Path) -> None:
-    model = made.model
+def _report(recognizer: Recognizer, method: str, out: Path) -> None:
+    model = recognizer.model
     say(
         f"{method} knows {counted(len(model.classes_), 'class')} ({len(model.unseen_classes_)} never seen); "
         f"saved to {out}."
@@ -74,9 +73,9 @@ def _tell(made: Recognizer, method: str, out: Path) -> None:
     if calibration is not None:
         t1, k, ece = calibration.estimate["t1"], calibration.held_out_classes, calibration.scales["unseen"].ece
         low, high = calibration.interval
-        told = "" if low > 1 / k else "Too few classes to tell it from guessing: "
+        caution = "" if low > 1 / k else "Too few classes to tell it from guessing: "
         say(
-            f"{told}Expect {100 * t1:.1f} % of samples of new classes to be named right among {k} of them (chance "
+            f"{caution}Expect {100 * t1:.1f} % of samples of new classes to be named right among {k} of them (chance "
             f"{100 / k:.1f} %, 95 % interval {100 * low:.0f} to {100 * high:.0f} %), measured on "
             f"held-out classes; confidence was off by {100 * (ece or 0):.1f} % on "
             "average."

@@ -12,6 +12,7 @@ from firstsight.cli.embed import DEFAULT_BACKBONE, BackboneOption, BatchSize, De
 from firstsight.cli.options import Overwrite, Preset, Seed, Set, read_assignments
 
 if TYPE_CHECKING:
+    from firstsight.evaluation.calibration import Calibration
     from firstsight.recognition import Recognizer
 
 ChosenMethod = Annotated[
@@ -50,11 +51,11 @@ def learn(
     """Learn to recognise every class of a table; those without pictures are recognised by their description.
 
     Ends with an estimate of what to expect of classes without pictures: models are fitted on some of the classes with
-    pictures and asked about the others. A run that is killed goes on where it was.
+    pictures and asked about the others. A run that is killed resumes: run the same command again.
     """
     from firstsight.recognition import learn
 
-    made = learn(
+    recognizer = learn(
         pictures,
         classes,
         out=out,
@@ -71,15 +72,14 @@ def learn(
         overwrite=overwrite,
         verbose=True,
     )
-    _tell(made, out)
+    _report(recognizer, out)
 
 
-def _tell(made: Recognizer, out: Path) -> None:
-    """What was learned, and what to expect of it."""
+def _report(recognizer: Recognizer, out: Path) -> None:
+    """Say what was learned, and what to expect of it."""
     from firstsight.methods import method_name
-    from firstsight.recognition.learning import expectation
 
-    model, pictures, test = made.model, made.provenance.pictures, made.provenance.evaluation
+    model, pictures, test = recognizer.model, recognizer.provenance.pictures, recognizer.provenance.evaluation
     seen, unseen = len(model.seen_classes_), len(model.unseen_classes_)
     learned = counted(pictures.labelled if pictures else 0, "picture")
     say(
@@ -96,3 +96,29 @@ def _tell(made: Recognizer, out: Path) -> None:
         )
         if pool := int(test.get("unlabelled_in_training", 0)):
             say(f"{pool:,} of these {n:,} pictures were among the unlabelled ones: training had them without a label.")
+
+
+def expectation(calibration: Calibration | None, n_seen: int) -> str:
+    """What held-out classes say of classes without pictures, as a sentence, with what it rests on."""
+    from firstsight.data.folds import FEWEST_CLASSES
+
+    if calibration is None:
+        return (
+            f"No estimate: it takes at least {FEWEST_CLASSES} classes with pictures to hold some out, and there are "
+            f"{n_seen}."
+        )
+    k, t1 = calibration.held_out_classes, calibration.estimate["t1"]
+    rows = calibration.scales["unseen"].rows
+    low, high = calibration.interval
+    measured = (
+        f"{100 * t1:.0f} % right among {k} such classes (chance {100 / k:.0f} %, 95 % interval {100 * low:.0f} to "
+        f"{100 * high:.0f} %), measured on classes held out of training, {calibration.n_folds} times {k} of {n_seen}, "
+        f"{rows} pictures in all; each time the method had {calibration.training_classes} classes to learn from"
+    )
+    if low > 1 / k:
+        return f"What to expect of classes without pictures: {measured}."
+    return (
+        f"What to expect of classes without pictures cannot be told from so few classes: {measured}. The "
+        f"interval includes guessing; the model itself learned from {n_seen} classes. To measure it, hold classes out "
+        "(--unseen)."
+    )

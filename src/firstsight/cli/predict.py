@@ -37,15 +37,20 @@ Html = Annotated[
     Path | None,
     typer.Option(help="Write one page to look at: pictures, ranked classes, reasons; it needs no other file."),
 ]
-NoneOfThese = Annotated[
+RejectFar = Annotated[
     bool,
-    typer.Option("--none-of-these", help="Answer 'none of these' where no candidate fits; needs a calibrated model."),
+    typer.Option(
+        help="Answer 'none of these' where a sample looks like nothing the model has seen; needs a calibrated model.",
+    ),
 ]
 RejectShare = Annotated[
-    float, typer.Option(min=0, max=0.99, help="The share of rows of known classes that --none-of-these may lose.")
-]
-AcceptAll = Annotated[
-    bool, typer.Option("--accept-all", help="Also name pictures that look like nothing the model has seen.")
+    float | None,
+    typer.Option(
+        min=0,
+        max=0.99,
+        help="Also answer 'none of these' where no candidate fits, losing this share of samples of known classes, "
+        "0.05 for example; needs a calibrated model.",
+    ),
 ]
 ShiftSeen = Annotated[
     bool,
@@ -76,9 +81,8 @@ def predict(
     csv: Csv = None,
     json: Json = None,
     html: Html = None,
-    none_of_these: NoneOfThese = False,
-    reject_share: RejectShare = 0.05,
-    accept_all: AcceptAll = False,
+    reject_far: RejectFar = True,
+    reject_share: RejectShare = None,
     shift_seen: ShiftSeen = False,
     why: Why = False,
     backbone: Backbone = None,
@@ -95,18 +99,18 @@ def predict(
     from firstsight.recognition import Recognizer
     from firstsight.recognition.inputs import is_feature_file
 
-    recognise = Recognizer.load(model, backbone, device=device)
+    recognizer = Recognizer.load(model, backbone, device=device)
     if backbone is not None and any(map(is_feature_file, inputs)):
         raise BadInput(f"--backbone is for pictures, but {inputs[0]} holds features; leave it out.")
     options: dict[str, Any] = {
         "classes": _candidates(classes),
-        "reject_share": reject_share if none_of_these else None,
-        "reject_far": not accept_all,
+        "reject_far": reject_far,
+        "reject_share": reject_share,
         "shift_seen": shift_seen,
     }
     if out is not None:
-        _refuse_beside_out({"--csv": csv, "--json": json, "--html": html, "--why": why})
-        _answer_shards(recognise, inputs, out, {**options, "top": top or 1}, engine=engine.value, scheduler=scheduler)
+        _check_outputs({"--csv": csv, "--json": json, "--html": html, "--why": why})
+        _predict_shards(recognizer, inputs, out, {**options, "top": top or 1}, engine=engine.value, scheduler=scheduler)
         return
     if engine != Where.local or scheduler is not None:
         raise BadInput(
@@ -114,42 +118,42 @@ def predict(
         )
     with _bars() as show:
         most = top or (5 if html is not None else 1)
-        answers = recognise(inputs, most, **options, why=why or html is not None, progress=show)
+        answers = recognizer.predict(inputs, most, **options, why=why or html is not None, progress=show)
     if html is not None:
         answers.to_html(html, f"Answers of {model.resolve().name}")
     _write(answers, csv, json, ranked=(top or 1) > 1, on_screen=html is None)
-    _tell_far(answers, accept_all)
+    if reject_far:
+        _report_far(answers)
     if (score := answers.score()) is not None:
         for line in str(score).splitlines():
             say(line)
 
 
-def _refuse_beside_out(others: dict[str, object]) -> None:
+def _check_outputs(others: dict[str, object]) -> None:
     if given := next((name for name, value in others.items() if value), None):
         raise BadInput(f"--out writes a Parquet file for each input, and {given} one for all; leave one of them out.")
 
 
-def _answer_shards(
-    recognise: Recognizer, inputs: list[Path], out: Path, options: dict[str, Any], **where: str | None
+def _predict_shards(
+    recognizer: Recognizer, inputs: list[Path], out: Path, options: dict[str, Any], **cluster: str | None
 ) -> None:
     shards: list[Path] = []
-    for one in inputs:
-        matching = [one] if one.exists() or not has_magic(str(one)) else sorted(map(Path, glob(str(one))))
+    for path in inputs:
+        matching = [path] if path.exists() or not has_magic(str(path)) else sorted(map(Path, glob(str(path))))
         if not matching:
-            raise BadInput(f"Nothing matches {one}; check the pattern.")
+            raise BadInput(f"Nothing matches {path}; check the pattern.")
         shards += matching
     done: list[Path] = []
 
-    def told(path: Path, number: int, total: int) -> None:
+    def on_shard_done(path: Path, number: int, total: int) -> None:
         done.append(path)
         say(f"[{number}/{total}] {path}")
 
-    places = recognise.answer_shards(shards, out, told=told, **where, **options)
-    say(f"{counted(len(places), 'file')} of answers in {out}, {len(done)} of them new.")
+    files = recognizer.predict_shards(shards, out, on_shard_done=on_shard_done, **cluster, **options)
+    say(f"{counted(len(files), 'file')} of answers in {out}, {len(done)} of them new.")
 
 
 def _candidates(words: str) -> str | list[str]:
-    """What a Recognizer takes, from what a person wrote."""
     if words in ("all", "seen", "unseen") or words.endswith((".csv", ".parquet")):
         return words
     return [name.strip() for name in words.split(",")]
@@ -194,15 +198,15 @@ def _write(answers: Answers, csv: Path | None, json: Path | None, ranked: bool, 
         write_out(text)
 
 
-def _tell_far(answers: Answers, accept_all: bool) -> None:
+def _report_far(answers: Answers) -> None:
     n = 0 if answers.far is None else int(answers.far.sum())
-    if n == 0 or accept_all:
+    if n == 0:
         return
     rows = counted(len(answers), "row" if answers.key == "row" else "picture")
     looks, it = ("looks", "it") if n == 1 else ("look", "them")
     say(
-        f"{n} of {rows} {looks} like nothing the model has seen; the answer is none of these (--accept-all names {it} "
-        "all the same)."
+        f"{n} of {rows} {looks} like nothing the model has seen; the answer is none of these (--no-reject-far names "
+        f"{it} all the same)."
     )
 
 
@@ -211,5 +215,7 @@ def _as_csv(answers: Answers, ranked: bool) -> str:
 
     table = answers.ranked() if ranked else answers.to_frame().drop(columns=["rejected", "distance"], errors="ignore")
     if "confidence" in table:
-        table["confidence"] = ["" if one is None or one != one else f"{one:.4f}" for one in table["confidence"]]
+        table["confidence"] = [
+            "" if value is None or value != value else f"{value:.4f}" for value in table["confidence"]
+        ]
     return csv_of(table)

@@ -215,7 +215,7 @@ firstsight classes add THIS_FOLDER new.csv   # no retraining
 import firstsight
 
 recognise = firstsight.Recognizer.load("THIS_FOLDER")
-recognise("{files}", top=5).to_frame()
+recognise.predict("{files}", top=5).to_frame()
 ```
 """
 

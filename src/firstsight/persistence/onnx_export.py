@@ -203,3 +203,31 @@ def _build_file(graph: Graph, model: ZeroShotClassifier, outputs: dict[str, str]
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         file.metadata_props.add(key=f"firstsight.{key}", value=text)
     return file
+
+
+def join_graphs(backbone: Path, model: Path) -> Any:
+    """Join the graph of a backbone and that of a model, which takes its `features`; the newer operator set is used."""
+    import onnx
+    from onnx import compose, version_converter
+
+    graphs = [onnx.load(backbone), onnx.load(model)]
+    metadata = [(prop.key, prop.value) for prop in graphs[1].metadata_props]
+    opsets = [
+        next(entry.version for entry in graph.opset_import if entry.domain in ("", "ai.onnx")) for graph in graphs
+    ]
+    graphs = [
+        graph if opset == max(opsets) else version_converter.convert_version(graph, max(opsets))
+        for graph, opset in zip(graphs, opsets, strict=True)
+    ]
+    ir_version = max(graph.ir_version for graph in graphs)
+    for graph in graphs:
+        graph.ir_version = ir_version
+        del graph.metadata_props[:]
+    first, second = graphs
+    # Inner names of both graphs may be the same; inputs and outputs keep their names.
+    first = compose.add_prefix(first, "backbone/", rename_inputs=False, rename_outputs=False)
+    joined = compose.merge_models(first, second, io_map=[("features", "features")])
+    for key, value in metadata:
+        joined.metadata_props.add(key=key, value=value)
+    joined.producer_name = "firstsight"
+    return joined

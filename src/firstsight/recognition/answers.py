@@ -1,4 +1,4 @@
-"""Ranked answers of a fitted model: classes, scores, confidence, "none of these", explanations, HTML page."""
+"""Options and answers of a fitted model: ranked classes, confidence, "none of these", reasons, tables, HTML page."""
 
 from __future__ import annotations
 
@@ -10,102 +10,25 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from pydantic import ConfigDict, Field, ValidationError
 
 from firstsight._io.files import write_atomically
+from firstsight._io.schemas import ApiSchema, reason
 from firstsight._io.terminal import counted
 from firstsight.data import read_descriptions
 from firstsight.encoders.thumbnails import thumbnail
 from firstsight.errors import BadInput
-from firstsight.evaluation.calibration import Confidences, margin, reference_scores
-from firstsight.evaluation.novelty import FAR_SHARE, NoveltyDetector
+from firstsight.evaluation.calibration import Confidences, reference_scores, standing
+from firstsight.evaluation.novelty import FAR_SHARE
 from firstsight.methods import BestClasses, ZeroShotClassifier
 from firstsight.persistence.class_table import as_labels
-from firstsight.recognition.explain import as_columns, explain
+from firstsight.recognition.explain import ClassLabel, Reasons, explain
 from firstsight.recognition.scoring import InTraining, Score, score_answers
 from firstsight.web import as_data, read_script, read_style, sha256_source
-
-if TYPE_CHECKING:
-    from firstsight.methods import ZeroShotClassifier
-
-
-# Which classes a model is to choose from.
-
-Candidates = str | Path | Sequence[Any] | pd.DataFrame | None
-
-
-def choose_classes(model: ZeroShotClassifier, wanted: Candidates) -> Any:
-    """What `predict(classes=…)` takes: from "all", "seen" or "unseen", names, a table of classes, or its file."""
-    if isinstance(wanted, str) and wanted in ("all", "seen", "unseen"):
-        chosen = {"all": None, "seen": model.seen_classes_, "unseen": model.unseen_classes_}[wanted]
-        if chosen is not None and len(chosen) == 0:
-            raise BadInput(f"This model has no {wanted} classes; leave --classes out or name some.")
-        return chosen
-    if isinstance(wanted, (str, Path)):
-        is_table = str(wanted).endswith((".csv", ".parquet"))
-        wanted = read_descriptions(wanted) if is_table else [str(wanted)]
-    if isinstance(wanted, pd.DataFrame):
-        return wanted.set_axis(as_labels(model, wanted.index), axis="index")
-    if wanted is None:
-        return None
-    names = list(wanted)
-    numbered = model.classes_.dtype.kind in "iu" and all(str(name).isdecimal() for name in names)
-    return [int(name) for name in names] if numbered else names
-
-
-# Answers as one page that needs nothing else: the cards of the served page, with small pictures inside.
-
-
-def write_answers_page(answers: Answers, path: str | Path, title: str = "Answers") -> None:
-    """Write the page; every name on it is text, and the page's own policy lets nothing but its own script run."""
-    style = read_style("tokens.css", "answer_cards.css", "answers_page.css")
-    script = read_script("elements.js", "answer_cards.js", "answers_page.js")
-    template = files("firstsight.web").joinpath("parts/answers_page.html").read_text(encoding="utf-8")
-    page = Template(template).substitute(
-        title=escape(title),
-        summary=re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(_summary(answers))),
-        style=style,
-        style_source=sha256_source(style),
-        script=script,
-        script_source=sha256_source(script),
-        data=as_data(_entries(answers)),
-    )
-    write_atomically(path, page)
-
-
-def _entries(answers: Answers) -> list[dict[str, Any]]:
-    entries = answers.as_json()
-    for row, entry in enumerate(entries):
-        entry["file"] = entry["file"] if answers.key == "file" else f"row {entry['row']}"
-        entry["truth"] = answers.truth[row] if answers.truth is not None else None
-        if answers.pictures and (small := thumbnail(answers.pictures[row])) is not None:
-            entry["picture"] = f"data:image/jpeg;base64,{base64.b64encode(small).decode()}"
-    return entries + [{"file": name, "error": why, "class": None, "top": []} for name, why in answers.skipped]
-
-
-def _summary(answers: Answers) -> str:
-    """What was asked, of how many classes, and how well it went where that is known."""
-    n_seen = int(answers.seen.sum())
-    said = [
-        f"{counted(len(answers), 'row' if answers.key == 'row' else 'picture')}, among "
-        f"{counted(len(answers.candidates), 'class')}: {n_seen} with labelled samples, {len(answers.seen) - n_seen} "
-        "with a description only."
-    ]
-    if answers.rejected is not None and (n := int(answers.rejected.sum())):
-        said.append(f"{n} {'is' if n == 1 else 'are'} none of these.")
-    if answers.skipped:
-        said.append(f"{counted(len(answers.skipped), 'picture')} could not be read.")
-    if (score := answers.score()) is not None:
-        said.append(str(score))
-    if answers.confidence is None:
-        said.append(f"{NO_CALIBRATION[0].upper()}{NO_CALIBRATION[1:]}.")
-    return " ".join(said)
-
-
-# Ranked answers of a fitted model: classes, scores, confidence, "none of these", and why.
 
 NONE_OF_THESE = "none of these"
 NO_CALIBRATION = (
@@ -114,39 +37,100 @@ NO_CALIBRATION = (
 )
 
 
+class PredictOptions(ApiSchema):
+    """What is asked of samples: the same names and meanings in Python, on the command line and over HTTP."""
+
+    model_config = ConfigDict(frozen=True)
+
+    top: int = Field(default=5, ge=1, description="how many classes to rank")
+    classes: Any = Field(default="all", description="the candidates: all, seen, unseen, names, or a table of classes")
+    reject_far: bool = Field(
+        default=True, description="answer none of these where a sample is far from everything that training has seen"
+    )
+    reject_share: float | None = Field(
+        default=None,
+        ge=0,
+        le=0.99,
+        description="also answer none of these where no candidate fits, losing this share of samples of known classes",
+    )
+    shift_seen: bool = Field(
+        default=False, description="calibrated stacking: take the calibration's constant off seen classes"
+    )
+    why: bool = Field(default=False, description="explain each answer by the attributes")
+
+    @classmethod
+    def checked(cls, **options: Any) -> PredictOptions:
+        """The options, or BadInput that says which one cannot be right."""
+        try:
+            return cls(**options)
+        except ValidationError as error:
+            raise BadInput(f"The options of a prediction are not valid ({reason(error)}); correct them.") from error
+
+
+class RankedClass(ApiSchema):
+    """A class that a sample may be of."""
+
+    label: ClassLabel
+    seen: bool = Field(description="whether training had samples of it")
+    confidence: float | None = Field(description="null where the model has no calibration")
+    score: float
+
+
+IN_TRAINING = "whether training had this very image, with or without its label; null where that cannot be told"
+
+
+class Answer(ApiSchema):
+    """What the model says of one sample; JSON, HTTP, the answers page and tables have these fields."""
+
+    file: str = Field(description="the image's name, or the number of a row of features")
+    label: str | None = Field(
+        validation_alias="class",
+        serialization_alias="class",
+        description='the best class or "none of these"; null with an error',
+    )
+    seen: bool | None = None
+    confidence: float | None = None
+    rejected: bool | None = Field(default=None, description="null where nobody can tell: no calibration")
+    distance: float | None = Field(default=None, description="the share of known samples that are nearer")
+    in_training: InTraining | None = Field(default=None, description=IN_TRAINING)
+    top: list[RankedClass] = Field(default_factory=list)
+    why: Reasons | None = None
+    error: str | None = Field(default=None, description="why the image could not be read")
+
+
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """The best candidates of n rows, ranked.
+    """The best candidates of n samples, ranked.
 
     Attributes
     ----------
-    classes, scores : arrays (n, places)
-        The best class of each row first, and its score.
-    confidence : array (n, places) or None
+    classes, scores : arrays (n, top)
+        The best class of each sample first, and its score.
+    confidence : array (n, top) or None
         How sure the model may be; None without a calibration.
     rejected : array (n,) or None
-        Which rows are answered "none of these".
-    why : list of dict or None
+        Which samples are answered "none of these"; None if that cannot be told, or was not asked for.
+    why : list of Reasons or None
         What the lead of each answer over the runner-up is made of, where asked for: the strongest attributes for and
         against it, all other attributes, and other reasons; the contributions add up to the lead.
     names : sequence
-        What the rows are called: file names, or numbers.
+        What the samples are called: file names, or numbers.
     truth : sequence or None
-        The rows' classes where they are known.
+        The samples' classes where they are known.
     candidates : array (k,)
         The classes that could have been answered.
+    seen : array (k,)
+        Which candidates training had samples of.
     skipped : sequence of (str, str)
         Files that could not be read, with the reason.
     key : str
         What `names` are: "file" or "row".
     distance : array (n,) or None
-        The share of known rows that lie nearer to the training rows than this one.
+        The share of known samples that lie nearer to the training samples than this one.
     far : array (n,) or None
-        Which rows look like nothing that training has seen.
-    seen : array (k,)
-        Which candidates training had rows of.
-    pictures : sequence
-        What was looked at: paths, or pictures in memory; nothing for rows of features.
+        Which samples look like nothing that training has seen.
+    images : sequence
+        What was looked at: paths, or images in memory; nothing for rows of features.
     in_training : sequence or None
         Whether the model was trained on the sample: "no", "labelled", "unlabelled" (in the pool of a transductive
         method), or None where that cannot be told; None as a whole if nothing can be told.
@@ -154,83 +138,97 @@ class Answers:
         What training samples are recognised by: identical content of the image file, or identical feature values.
     """
 
-    classes: np.ndarray  # (n, top) labels
-    scores: np.ndarray  # (n, top)
-    confidence: np.ndarray | None  # (n, top); None without a calibration
-    rejected: np.ndarray | None  # (n,) whether none of the candidates will do; None if nobody can tell, or asked
-    why: list[dict[str, Any]] | None = None  # per row
-    names: Sequence[str | int] = ()  # what the rows are called: paths, or numbers
-    truth: Sequence[str | None] | None = None  # the rows' classes where they are known
-    candidates: np.ndarray = field(default_factory=lambda: np.array([]))  # what there was to choose from
-    seen: np.ndarray = field(default_factory=lambda: np.array([], dtype=bool))  # whether training had rows of them
-    skipped: Sequence[tuple[str, str]] = ()  # pictures that could not be read, and why
-    key: str = "row"  # what a name is: "row" of features, or "file"
-    distance: np.ndarray | None = None  # (n,) the share of known rows that are nearer to what training has seen
-    far: np.ndarray | None = None  # (n,) whether the row looks like nothing that training has seen
-    pictures: Sequence[Any] = ()  # what was looked at: paths, or pictures in memory; nothing for rows of features
-    in_training: Sequence[InTraining | None] | None = None  # "no", "labelled" or "unlabelled"; None: unknown
-    recognised_by: str | None = None  # "content" of the image file, or "features"
+    classes: np.ndarray
+    scores: np.ndarray
+    confidence: np.ndarray | None = None
+    rejected: np.ndarray | None = None
+    why: list[Reasons] | None = None
+    names: Sequence[str | int] = ()
+    truth: Sequence[str | None] | None = None
+    candidates: np.ndarray = field(default_factory=lambda: np.array([]))
+    seen: np.ndarray = field(default_factory=lambda: np.array([], dtype=bool))
+    skipped: Sequence[tuple[str, str]] = ()
+    key: str = "row"
+    distance: np.ndarray | None = None
+    far: np.ndarray | None = None
+    images: Sequence[Any] = ()
+    in_training: Sequence[InTraining | None] | None = None
+    recognised_by: str | None = None
 
     def __len__(self) -> int:
         return len(self.classes)
 
-    def about(
-        self,
-        names: Sequence[str | int],
-        truth: Sequence[str | None] | None = None,
-        skipped: Sequence[tuple[str, str]] = (),
-        key: str = "row",
-        pictures: Sequence[Any] = (),
-    ) -> Answers:
-        """The same answers, with what their rows are called and what is known of them."""
-        return replace(self, names=names, truth=truth, skipped=skipped, key=key, pictures=pictures)
-
     @property
     def best(self) -> list[Any]:
-        """The answer of each row: its best class, or "none of these"."""
+        """The answer of each sample: its best class, or "none of these"."""
         names: list[Any] = self.classes[:, 0].tolist()
         if self.rejected is None:
             return names
-        return [NONE_OF_THESE if gone else name for name, gone in zip(names, self.rejected, strict=True)]
+        return [NONE_OF_THESE if rejected else name for name, rejected in zip(names, self.rejected, strict=True)]
 
     def score(self) -> Score | None:
-        """How often the best class is right, over the rows whose class is known and among the candidates.
+        """How often the best class is right, over the samples whose class is known and among the candidates.
 
         Printed, it counts training samples apart; `by_training` has their scores.
         """
         if self.truth is None:
             return None
-        noun = "image" if self.key == "file" else "sample"
         return score_answers(
             self.truth,
             self.best,
             self.candidates.tolist(),
             in_training=self.in_training,
             recognised_by=self.recognised_by,
-            noun=noun,
+            noun="image" if self.key == "file" else "sample",
         )
 
+    def entries(self) -> list[Answer]:
+        """One `Answer` per sample; what is not known of it is left unset."""
+        seen = dict(zip(self.candidates.tolist(), self.seen.tolist(), strict=True))
+        confidence = np.full(self.scores.shape, None) if self.confidence is None else self.confidence
+        known = {
+            name: values if isinstance(values, list) else np.asarray(values).tolist()
+            for name in ("rejected", "distance", "in_training", "why")
+            if (values := getattr(self, name)) is not None
+        }
+        entries = []
+        ranked = zip(self.names, self.classes.tolist(), confidence.tolist(), self.scores.tolist(), strict=True)
+        for row, (name, *ranks) in enumerate(ranked):
+            fields = {key: values[row] for key, values in known.items()}
+            top = [
+                RankedClass(label=str(label), seen=seen[label], confidence=confident, score=score)
+                for label, confident, score in zip(*ranks, strict=True)
+            ]
+            if fields.get("rejected"):
+                best: dict[str, Any] = {"label": NONE_OF_THESE, "seen": None, "confidence": None}
+            else:
+                best = {"label": top[0].label, "seen": top[0].seen, "confidence": top[0].confidence}
+            entries.append(Answer(file=str(name), top=top, **best, **fields))
+        return entries
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """The entries as dictionaries, without what is not known; of rows of features with their number, `row`."""
+        rows = [{"row": name} if self.key == "row" else {} for name in self.names]
+        entries = [entry.model_dump(by_alias=True, exclude_unset=True) for entry in self.entries()]
+        return [row | entry for row, entry in zip(rows, entries, strict=True)]
+
     def to_frame(self) -> pd.DataFrame:
-        """One line per row: what it is called, its class, and what else is known."""
+        """One line per sample: what it is called, its class, and what else is known."""
         columns: dict[str, Any] = {self.key: list(self.names), "class": self.best}
         if self.confidence is not None:
-            columns["confidence"] = self._confidence_of_best()
-        if self.rejected is not None:
-            columns["rejected"] = self.rejected
-        if self.distance is not None:
-            columns["distance"] = self.distance
-        if self.in_training is not None:
-            columns["in_training"] = list(self.in_training)
-        if self.why is not None:
-            reasons = [as_columns(why) for why in self.why]
-            columns |= {name: [one[name] for one in reasons] for name in reasons[0]}
-        return pd.DataFrame(columns)
+            best = self.confidence[:, 0]
+            columns["confidence"] = best if self.rejected is None else np.where(self.rejected, np.nan, best)
+        for name in ("rejected", "distance", "in_training"):
+            if (values := getattr(self, name)) is not None:
+                columns[name] = values
+        frame = pd.DataFrame(columns)
+        return frame if self.why is None else frame.join(pd.DataFrame([why.columns() for why in self.why]))
 
     def ranked(self) -> pd.DataFrame:
-        """One line per row and place: what the row is called, rank, class, confidence and score."""
+        """One line per sample and rank: what the sample is called, rank, class, confidence and score."""
         n, top = self.classes.shape
         columns: dict[str, Any] = {
-            self.key: np.repeat(np.array(list(self.names), dtype=object), top),
+            self.key: [name for name in self.names for _ in range(top)],
             "rank": np.tile(np.arange(1, top + 1), n),
             "class": self.classes.ravel(),
         }
@@ -240,136 +238,156 @@ class Answers:
         if self.rejected is not None:
             columns["rejected"] = np.repeat(self.rejected, top)
         if self.in_training is not None:
-            columns["in_training"] = np.repeat(np.array(list(self.in_training), dtype=object), top)
+            columns["in_training"] = [status for status in self.in_training for _ in range(top)]
         return pd.DataFrame(columns)
 
-    def as_json(self) -> list[dict[str, Any]]:
-        """One entry per row: file, class, confidence, top; where known, row, rejected, distance, in_training, why."""
-        seen = dict(zip(self.candidates.tolist(), self.seen.tolist(), strict=True))
-        return [self._entry(row, seen) for row in range(len(self))]
-
     def to_html(self, path: str | Path, title: str = "Answers") -> None:
-        """Write one page that needs nothing else: pictures, classes with confidence, reasons; to sort and to filter."""
-        write_answers_page(self, path, title)
+        """Write one page that needs nothing else: images, classes with confidence, reasons; to sort and to filter.
 
-    def _confidence_of_best(self) -> list[float | None]:
-        assert self.confidence is not None
-        sure = self.confidence[:, 0].tolist()
-        gone = np.zeros(len(self), dtype=bool) if self.rejected is None else self.rejected
-        return [None if none else one for one, none in zip(sure, gone, strict=True)]
+        Every name on it is text, and the page's own policy lets nothing but its own script run.
+        """
+        style = read_style("tokens.css", "answer_cards.css", "answers_page.css")
+        script = read_script("elements.js", "answer_cards.js", "answers_page.js")
+        template = files("firstsight.web").joinpath("parts/answers_page.html").read_text(encoding="utf-8")
+        page = Template(template).substitute(
+            title=escape(title),
+            summary=re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(self._summary())),
+            style=style,
+            style_source=sha256_source(style),
+            script=script,
+            script_source=sha256_source(script),
+            data=as_data(self._cards()),
+        )
+        write_atomically(path, page)
 
-    def _entry(self, row: int, seen: dict[Any, bool]) -> dict[str, Any]:
-        labels, scores = self.classes[row].tolist(), self.scores[row].tolist()
-        sure = [None] * len(labels) if self.confidence is None else self.confidence[row].tolist()
-        top = [
-            {"class": label, "seen": seen[label], "confidence": one, "score": score}
-            for label, one, score in zip(labels, sure, scores, strict=True)
+    def _cards(self) -> list[dict[str, Any]]:
+        cards = self.as_json()
+        for row, card in enumerate(cards):
+            card["truth"] = self.truth[row] if self.truth is not None else None
+            if self.key == "row":
+                card["file"] = f"row {card['row']}"
+            if self.images and (small := thumbnail(self.images[row])) is not None:
+                card["picture"] = f"data:image/jpeg;base64,{base64.b64encode(small).decode()}"
+        unread = [Answer(file=name, label=None, top=[], error=error) for name, error in self.skipped]
+        return cards + [answer.model_dump(by_alias=True, exclude_unset=True) for answer in unread]
+
+    def _summary(self) -> str:
+        """What was asked, of how many classes, and how well it went where that is known."""
+        n_seen = int(self.seen.sum())
+        parts = [
+            f"{counted(len(self), 'row' if self.key == 'row' else 'picture')}, among "
+            f"{counted(len(self.candidates), 'class')}: {n_seen} with labelled samples, {len(self.seen) - n_seen} "
+            "with a description only."
         ]
-        name = self.names[row]
-        entry: dict[str, Any] = {"row": name} if self.key == "row" else {}
-        entry |= {"file": str(name), "class": labels[0], "confidence": sure[0], "top": top}
-        if self.rejected is not None:
-            entry["rejected"] = bool(self.rejected[row])
-            if entry["rejected"]:
-                entry |= {"class": NONE_OF_THESE, "confidence": None}
-        if self.distance is not None:
-            entry["distance"] = float(self.distance[row])
-        if self.in_training is not None:
-            entry["in_training"] = self.in_training[row]
-        if self.why is not None:
-            entry["why"] = self.why[row]
-        return entry
+        if self.rejected is not None and (n := int(self.rejected.sum())):
+            parts.append(f"{n} {'is' if n == 1 else 'are'} none of these.")
+        if self.skipped:
+            parts.append(f"{counted(len(self.skipped), 'picture')} could not be read.")
+        if (score := self.score()) is not None:
+            parts.append(str(score))
+        if self.confidence is None:
+            parts.append(f"{NO_CALIBRATION[0].upper()}{NO_CALIBRATION[1:]}.")
+        return " ".join(parts)
 
 
-def answer(
+def choose_classes(model: ZeroShotClassifier, classes: Any) -> Any:
+    """What `predict(classes=…)` of a model takes: from "all", "seen" or "unseen", names, a table, or its file."""
+    if classes is None or (isinstance(classes, str) and classes == "all"):
+        return None
+    if isinstance(classes, str) and classes in ("seen", "unseen"):
+        chosen = model.seen_classes_ if classes == "seen" else model.unseen_classes_
+        if len(chosen) == 0:
+            raise BadInput(f"This model has no {classes} classes; leave --classes out or name some.")
+        return chosen
+    if isinstance(classes, (str, Path)):
+        is_table = str(classes).endswith((".csv", ".parquet"))
+        classes = read_descriptions(classes) if is_table else [str(classes)]
+    if isinstance(classes, pd.DataFrame):
+        return classes.set_axis(as_labels(model, classes.index), axis="index")
+    names = list(classes)
+    numbered = model.classes_.dtype.kind in "iu" and all(str(name).isdecimal() for name in names)
+    return [int(name) for name in names] if numbered else names
+
+
+def rank_classes(
     model: ZeroShotClassifier,
     X: Any,
-    classes: Any = None,
-    top: int = 5,
-    *,
-    reject_share: float | None = None,
-    reject_far: bool = True,
-    shift_seen: bool = False,
-    why: bool = False,
+    options: PredictOptions,
     progress: Callable[[int, int], None] | None = None,
 ) -> Answers:
-    """The `top` candidates of each row, best first; `classes` as in `predict`.
+    """Rank the candidates of each row of features, best first.
 
     A row that is far from everything that training has seen is "none of these", if the model can tell (it is
-    calibrated), unless `reject_far` is off. Confidence falls with the distance either way.
-    `reject_share` asks for "none of these" where no candidate fits, too, set so that this share of the rows of known
-    classes is lost, far ones among them.
-    `shift_seen` takes the calibration's constant off the scores of seen classes, which methods tend to prefer;
-    left out, the answers are the method's own.
+    calibrated), unless `reject_far` is off; its confidence falls with the distance either way. `reject_share` loses
+    that share of the rows of known classes, far ones among them. `shift_seen` is calibrated stacking; left out, the
+    answers are the method's own.
     """
-    calibration = getattr(model, "calibration_", None)
-    if calibration is None and (reject_share is not None or shift_seen):
-        asked = f'"{NONE_OF_THESE}"' if reject_share is not None else "Shifting seen classes"
-        raise BadInput(f"{asked} needs numbers measured on held-out classes, and {NO_CALIBRATION}.")
+    calibration, classes = getattr(model, "calibration_", None), choose_classes(model, options.classes)
+    if calibration is None and (options.reject_share is not None or options.shift_seen):
+        wish = f'"{NONE_OF_THESE}"' if options.reject_share is not None else "Shifting seen classes"
+        raise BadInput(f"{wish} needs numbers measured on held-out classes, and {NO_CALIBRATION}.")
     if len(X) == 0:
         raise BadInput("There are no rows to name; give at least one.")
-    if top < 1:
-        raise BadInput(f"`top` must be at least 1, but is {top}.")
     X, candidates, blocks = model.score_blocks(X, classes)
     labels, seen = candidates.labels, candidates.seen_code >= 0
-    best = BestClasses(len(X), min(max(top, 2 if why else 1), len(labels)))
-    less, sure, known = 0.0, None, None
+    best = BestClasses(len(X), min(max(options.top, 2 if options.why else 1), len(labels)))
+    shift, confidences, reference = 0.0, None, None
     if calibration is not None:
-        known = reference_scores(model, X, calibration.reference)
-        sure = Confidences(calibration, known[1], seen, shift_seen)
-        if shift_seen and seen.any() and not seen.all():
-            less = calibration.seen_shift * calibration.spread
-    for part, columns, scores in blocks:
+        reference = reference_scores(model, X, calibration.reference)
+        confidences = Confidences(calibration, reference[1], seen, options.shift_seen)
+        if options.shift_seen and seen.any() and not seen.all():
+            shift = calibration.seen_shift * calibration.spread
+    for rows, columns, scores in blocks:
         scores = scores.astype(X.dtype, copy=False)
-        if less:
-            scores = scores - np.where(seen[columns], less, 0).astype(scores.dtype)
-        best.add(part, columns, scores)
-        if sure is not None:
-            sure.add(part, scores)
-    reasons = _reasons(model, X, best, candidates, less, progress) if why else None
-    indices, scores = best.indices[:, :top], best.scores[:, :top].astype(X.dtype)
-    answers = Answers(labels[indices], scores, None, None, reasons, names=range(len(X)), candidates=labels, seen=seen)
-    if calibration is None or sure is None or known is None:
+        if shift:
+            scores = scores - np.where(seen[columns], shift, 0).astype(scores.dtype)
+        best.add(rows, columns, scores)
+        if confidences is not None:
+            confidences.add(rows, scores)
+    why = _reasons(model, X, best, candidates, shift, progress) if options.why else None
+    ranks, scores = best.indices[:, : options.top], best.scores[:, : options.top].astype(X.dtype)
+    answers = Answers(labels[ranks], scores, why=why, names=range(len(X)), candidates=labels, seen=seen)
+    if calibration is None or confidences is None or reference is None:
         return answers
-    answers = replace(answers, confidence=sure.of(scores))
-    if calibration.novelty is not None:
-        answers = _compared(answers, calibration.novelty, X, reject_far)
-    if reject_share is not None:
-        lost = 0.0 if answers.rejected is None else FAR_SHARE
-        enough = calibration.scale_for(seen, shift_seen).threshold(reject_share, lost)
-        low = margin(scores[:, 0], *known) < enough
+    answers, lost = replace(answers, confidence=confidences.of(scores)), 0.0
+    if calibration.familiarity is not None:
+        answers = _with_distance(answers, calibration.familiarity, X, options.reject_far)
+        lost = FAR_SHARE if options.reject_far else 0.0
+    if options.reject_share is not None:
+        threshold = calibration.scale_for(seen, options.shift_seen).threshold(options.reject_share, lost)
+        low = standing(scores[:, 0], *reference) < threshold
         answers = replace(answers, rejected=low if answers.rejected is None else low | answers.rejected)
     return answers
 
 
-def _compared(answers: Answers, novelty: NoveltyDetector, X: Any, reject_far: bool) -> Answers:
-    """With the distance of the rows, which lowers confidence and, beyond what is known, rejects."""
+def _with_distance(answers: Answers, familiarity: Any, X: Any, reject_far: bool) -> Answers:
+    """The answers with the samples' distance, which lowers confidence."""
     assert answers.confidence is not None
-    apart = novelty.distance(X)
-    far = novelty.far(apart)
+    distance = familiarity.distance(X)
+    far = familiarity.far(distance)
     return replace(
         answers,
-        confidence=answers.confidence * novelty.confidence_factor(apart)[:, None],
+        confidence=answers.confidence * familiarity.known(distance)[:, None],
         rejected=far if reject_far else None,
-        distance=novelty.share_nearer(apart),
+        distance=familiarity.nearer(distance),
         far=far,
     )
 
 
 def _reasons(
     model: ZeroShotClassifier,
-    rows: Any,
+    X: Any,
     best: BestClasses,
     candidates: tuple[np.ndarray, np.ndarray, np.ndarray],
     shift: float,
     progress: Callable[[int, int], None] | None,
-) -> list[dict[str, Any]]:
-    labels, A, codes = candidates
+) -> list[Reasons]:
+    labels, descriptions, codes = candidates
     if len(labels) < 2:
         raise BadInput("Reasons compare the answer with the next best class; give at least two candidates.")
-    names = [str(name) for name in getattr(model, "attribute_names_in_", ())]
-    names = names or [f"attribute {m}" for m in range(A.shape[1])]
+    numbered = [f"attribute {number}" for number in range(descriptions.shape[1])]
+    names = [str(name) for name in getattr(model, "attribute_names_in_", numbered)]
     pairs, scores = best.indices[:, :2], best.scores[:, :2]
-    explained = explain(model, np.asarray(rows), pairs, scores, A, codes, shift=shift, progress=progress)
+    explained = explain(model, np.asarray(X), pairs, scores, descriptions, codes, shift=shift, progress=progress)
     answers, runners_up = labels[pairs].T.tolist()
-    return [one.as_json(a, b, names) for one, a, b in zip(explained, answers, runners_up, strict=True)]
+    return [e.reasons(a, b, names) for e, a, b in zip(explained, answers, runners_up, strict=True)]

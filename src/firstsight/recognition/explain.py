@@ -24,10 +24,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
+from firstsight._io.schemas import ApiSchema
 from firstsight.methods import ZeroShotClassifier
 
 # On CUB's 312 attributes, contributions are off their limit by at most 2 % of the largest; with 4 steps, by 7 %.
@@ -35,6 +37,59 @@ STEPS = 8
 SHOWN = 3  # attributes for the answer, and as many against it
 _ROWS, _BLOCK_BYTES = 256, 32 * 2**20  # scored at once: rows, and descriptions
 _ROUNDING = 1e-5  # a share of the scores: a difference below it says nothing
+
+
+# Called `class` in JSON, which Python has other uses for.
+ClassLabel = Annotated[str, Field(validation_alias="class", serialization_alias="class")]
+
+
+class AttributeContribution(ApiSchema):
+    """An attribute, and what it adds to the lead of the answer over the runner-up."""
+
+    attribute: str
+    contribution: float
+    more: bool = Field(description="whether the answer has more of it than the runner-up, or less")
+    text: str = Field(description="the same in words")
+
+
+class OtherAttributes(ApiSchema):
+    """All attributes that are not listed, together."""
+
+    count: int
+    contribution: float
+    text: str
+
+
+class OtherReasons(ApiSchema):
+    """What of the lead does not follow from attributes."""
+
+    contribution: float
+    stacking: float = Field(description="of calibrated stacking: the constants taken off seen classes")
+    training_samples: float = Field(description="of training samples of the two classes")
+    text: str
+
+
+class Reasons(ApiSchema):
+    """Why this class and not the next: contributions that add up to the lead."""
+
+    label: ClassLabel = Field(description="the best class, also where the answer is none of these")
+    instead_of: str = Field(description="the runner-up")
+    lead: float = Field(description="the score of the class less that of the runner-up")
+    text: str
+    supporting: list[AttributeContribution] = Field(validation_alias="for", serialization_alias="for")
+    against: list[AttributeContribution]
+    other_attributes: OtherAttributes
+    other: OtherReasons
+
+    def columns(self) -> dict[str, str]:
+        """The texts as columns of a table."""
+        sides = {"for": self.supporting, "against": self.against}
+        return {
+            "compared": self.text,
+            **{side: "; ".join(part.text for part in parts) for side, parts in sides.items()},
+            "other_attributes": self.other_attributes.text,
+            "other": self.other.text,
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,17 +128,12 @@ class Explanation:
         """What training samples of both classes add to what follows from the descriptions; else only rounding."""
         return self.other - self.stacking
 
-    def as_json(self, answer: Any, runner_up: Any, names: Sequence[str], shown: int = SHOWN) -> dict[str, Any]:
-        """Write the strongest attributes, all others together, and "other"; their contributions add up to the lead.
-
-        Every output takes its values and its words from here: the texts are what people read.
-        """
+    def reasons(self, answer: Any, runner_up: Any, names: Sequence[str], shown: int = SHOWN) -> Reasons:
+        """Write the strongest attributes, all others together, and "other"; their contributions add up to the lead."""
         order, c = np.argsort(-self.contributions, kind="stable"), self.contributions
-        strongest = {
-            "for": [m for m in order[:shown] if c[m] > 0],
-            "against": [m for m in order[::-1][:shown] if c[m] < 0],
-        }
-        unlisted = np.delete(c, [m for found in strongest.values() for m in found])
+        supporting = [m for m in order[:shown] if c[m] > 0]
+        against = [m for m in order[::-1][:shown] if c[m] < 0]
+        unlisted = np.delete(c, [*supporting, *against])
         count, together = int(np.count_nonzero(unlisted)), float(unlisted.sum())
         # As many digits for all as the largest part needs for four, so that a reader can add them up.
         largest = max(map(abs, (self.lead, together, self.stacking, self.training_samples, c.max(), c.min())))
@@ -92,29 +142,27 @@ class Explanation:
         def signed(text: str, value: float) -> str:
             return f"{text} ({round(value, digits) + 0.0:+.{digits}f})"
 
-        def of_attribute(m: int) -> dict[str, Any]:
+        def of_attribute(m: int) -> AttributeContribution:
             value, more = float(c[m]), bool(self.more[m])
             text = signed(f"{'more' if more else 'less'} of {names[m]}", value)
-            return {"attribute": names[m], "contribution": value, "more": more, "text": text}
+            return AttributeContribution(attribute=names[m], contribution=value, more=more, text=text)
 
-        return {
-            "class": answer,
-            "instead_of": runner_up,
-            "lead": self.lead,
-            "text": signed(f"{answer} instead of {runner_up}", self.lead),
-            **{side: [of_attribute(m) for m in found] for side, found in strongest.items()},
-            "other_attributes": {
-                "count": count,
-                "contribution": together,
-                "text": signed("1 other attribute" if count == 1 else f"{count} other attributes", together),
-            },
-            "other": {
-                "contribution": self.other,
-                "stacking": self.stacking,
-                "training_samples": self.training_samples,
-                "text": "; ".join(signed(*part) for part in self._other_parts()) or "nothing else",
-            },
-        }
+        others = "1 other attribute" if count == 1 else f"{count} other attributes"
+        return Reasons(
+            label=str(answer),
+            instead_of=str(runner_up),
+            lead=self.lead,
+            text=signed(f"{answer} instead of {runner_up}", self.lead),
+            supporting=[of_attribute(m) for m in supporting],
+            against=[of_attribute(m) for m in against],
+            other_attributes=OtherAttributes(count=count, contribution=together, text=signed(others, together)),
+            other=OtherReasons(
+                contribution=self.other,
+                stacking=self.stacking,
+                training_samples=self.training_samples,
+                text="; ".join(signed(*part) for part in self._other_parts()) or "nothing else",
+            ),
+        )
 
     def _other_parts(self) -> list[tuple[str, float]]:
         parts = [
@@ -204,10 +252,3 @@ def _contributions(
                 scores = model.description_scores(X, points).astype(np.float64)
                 contributions[:, order[changed[:-1]]] += np.diff(scores, axis=1) / 2
     return contributions
-
-
-def as_columns(why: dict[str, Any]) -> dict[str, str]:
-    """The texts of `Explanation.as_json` as columns of a table."""
-    sides = {side: "; ".join(one["text"] for one in why[side]) for side in ("for", "against")}
-    others = {name: why[name]["text"] for name in ("other_attributes", "other")}
-    return {"compared": why["text"], **sides, **others}

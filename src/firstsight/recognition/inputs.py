@@ -19,54 +19,56 @@ from firstsight.errors import BadInput, FirstsightError
 from firstsight.methods import ZeroShotClassifier
 from firstsight.persistence.model_schema import BackboneUsed
 
-# The backbone of a model of pictures: found when the first picture comes, and refused if it is another one.
+ShowProgress = Callable[[int, int], None]  # done, total
+# Features (n, d), fingerprints (n,) and positions of the images that can be read; positions of others with the reason.
+Encoded = tuple[np.ndarray, np.ndarray, list[int], list[tuple[int, str]]]
+Encode = Callable[[Sequence[Any], "ShowProgress | None"], Encoded]  # images, by path or in memory
 
 
-class OwnBackbone:
-    """Encodes pictures with the very backbone that a model was fitted with; one caller at a time."""
+class ModelBackbone:
+    """Encodes images with the very backbone that a model was fitted with; one caller at a time.
+
+    It is looked for when the first image comes, and rejected if its fingerprint is another one.
+    """
 
     def __init__(self, known: BackboneUsed | None, given: str | Path | None, n_features: int, **options: Any):
         self.known, self.given, self.n_features, self.options = known, given, n_features, options
         self._encoder: Any = None
         self._lock = threading.Lock()
 
-    def __call__(
-        self, pictures: Sequence[Any], progress: Show | None = None
-    ) -> tuple[np.ndarray, np.ndarray, list[int], list[tuple[int, str]]]:
-        """Features, fingerprints and positions of the images that can be read; positions of others with the reason."""
-        encoder = self.encoder  # before a long walk, so that a wrong backbone is told at once
+    def __call__(self, images: Sequence[Any], progress: ShowProgress | None = None) -> Encoded:
+        encoder = self.encoder  # a wrong backbone raises before the lock is taken
         with self._lock:
-            encoded = encoder.encode(pictures, progress=progress)
-        unread = sorted(set(range(len(pictures))) - set(encoded.rows))
-        reasons = [why for _, why in encoded.skipped]
+            encoded = encoder.encode(images, progress=progress)
+        unread = sorted(set(range(len(images))) - set(encoded.rows))
+        reasons = [reason for _, reason in encoded.skipped]
         return encoded.features, encoded.fingerprints, encoded.rows, list(zip(unread, reasons, strict=True))
 
     @property
     def encoder(self) -> Any:
-        """The picture encoder, checked; made once."""
+        """The image encoder, checked; created once."""
         with self._lock:
             if self._encoder is None:
-                self._encoder = self._find()
+                self._encoder = self._load()
             return self._encoder
 
     @property
-    def place(self) -> str | Path:
-        """Where it is: as told, or where it was when the model was made if it is still there; else its name."""
+    def location(self) -> str | Path:
+        """The given path, or where the backbone was when the model was fitted if it still exists; else its name."""
         if self.given is not None or self.known is None:
             return self.given or ""
         return self.known.path if self.known.path is not None and Path(self.known.path).is_dir() else self.known.name
 
     def check(self, what: str, name: Any, fingerprint: Any) -> None:
-        """Refuse features or pictures that another backbone than the model's own has looked at."""
+        """Reject features of another backbone than that of the model."""
         if self.known is not None and fingerprint != self.known.fingerprint:
-            here = f"{name} ({str(fingerprint)[:8]})"
-            there = f"{self.known.name} ({self.known.fingerprint[:8]})"
             raise BadInput(
-                f"{what} the backbone {here}, but the model was fitted with features of {there}; their numbers mean "
-                "different things: use the same backbone."
+                f"{what} the backbone {name} ({str(fingerprint)[:8]}), but the model was fitted with features of "
+                f"{self.known.name} ({self.known.fingerprint[:8]}); their numbers mean different things: use the same "
+                "backbone."
             )
 
-    def _find(self) -> Any:
+    def _load(self) -> Any:
         from firstsight import encoders
 
         if self.known is None:
@@ -75,7 +77,7 @@ class OwnBackbone:
                 "on pictures; give a file with features from the same source."
             )
         try:
-            encoder = encoders.PictureEncoder(self.place, **self.options)
+            encoder = encoders.PictureEncoder(self.location, **self.options)
             fingerprint = encoder.fingerprint
         except FirstsightError as error:
             if self.given is not None:
@@ -87,29 +89,21 @@ class OwnBackbone:
         return encoder
 
 
-# What a model is to name: pictures in any form, folders of them, or rows of features.
-
-Show = Callable[[int, int], None]  # done, of how many
-# What turns images, by path or in memory, into features (n, d) and fingerprints (n,) of those that can be read, with
-# their positions, and the others with the reason.
-Encode = Callable[[Sequence[Any], Show | None], tuple[np.ndarray, np.ndarray, list[int], list[tuple[int, str]]]]
-
-
 @dataclass(frozen=True)
-class Rows:
-    """Features (n, d), what the rows are called, and their classes where these are known."""
+class InputSamples:
+    """Features (n, d), names of the samples, and their classes where these are known."""
 
     features: np.ndarray
     names: list[str | int]
     truth: list[str | None] | None = None
     skipped: list[tuple[str, str]] = field(default_factory=list)
     key: str = "row"  # what a name is: "row" or "file"
-    pictures: list[Any] = field(default_factory=list)  # what was read: paths, or pictures in memory
+    images: list[Any] = field(default_factory=list)  # paths, or images in memory
     fingerprints: np.ndarray | None = None  # (n,) of the image files' content; 0 for an image in memory
 
 
 def is_feature_file(given: Any) -> bool:
-    """Whether what was given is a file of features, by its name; anything else on a disk is pictures."""
+    """Whether the input is a file of features, by its name; anything else on a disk is images."""
     if not isinstance(given, (str, Path)):
         return False
     path = Path(given)
@@ -119,40 +113,35 @@ def is_feature_file(given: Any) -> bool:
 
 
 def is_features(given: Any) -> bool:
-    """Whether a table or an array holds rows of features; pictures are uint8."""
+    """Whether a table or an array holds rows of features; images are uint8."""
     return isinstance(given, pd.DataFrame) or (isinstance(given, np.ndarray) and given.dtype != np.uint8)
 
 
-def _is_numbers(given: Any) -> bool:
+def _is_row(given: Any) -> bool:
     return isinstance(given, (list, tuple)) and bool(given) and all(isinstance(n, (int, float)) for n in given)
 
 
 def as_list(given: Any) -> list[Any]:
-    """One thing or several, as a list; rows of features are one thing."""
-    if isinstance(given, (list, tuple)):
-        if _is_numbers(given):
-            return [np.asarray(given, dtype=np.float32)]
-        numbers = [
-            [isinstance(n, (int, float)) for n in one] if isinstance(one, (list, tuple)) else [] for one in given
-        ]
-        if given and all(row and all(row) for row in numbers) and len(set(map(len, numbers))) == 1:
-            return [np.asarray(given, dtype=np.float32)]
-        return list(given)
-    return [given]
+    """One input or several, as a list; lists of numbers are rows of features, which are one input."""
+    if not isinstance(given, (list, tuple)):
+        return [given]
+    if _is_row(given) or (given and all(map(_is_row, given)) and len(set(map(len, given))) == 1):
+        return [np.asarray(given, dtype=np.float32)]
+    return list(given)
 
 
-def read_rows(given: Any, model: ZeroShotClassifier, check: Callable[[FeatureFile, str], None]) -> Rows:
+def read_feature_rows(given: Any, model: ZeroShotClassifier, check: Callable[[FeatureFile, str], None]) -> InputSamples:
     """Samples of a feature file, a `FeatureFile`, a DataFrame or an array, their features in the model's order.
 
-    `check(file, its name)` looks at what made them.
+    `check(file, its name)` compares the backbone that made them.
     """
     if isinstance(given, pd.DataFrame):
-        return Rows(model.check_features(given), list(range(len(given))))
+        return InputSamples(model.check_features(given), list(range(len(given))))
     if isinstance(given, np.ndarray):
         X = given[None] if given.ndim == 1 else given
         if X.ndim != 2:
             raise BadInput(f"Features must be rows (n, d) of numbers, but have the shape {given.shape}.")
-        return Rows(features_for(model, X, None, "The array"), list(range(len(X))))
+        return InputSamples(features_for(model, X, None, "The array"), list(range(len(X))))
     if isinstance(given, FeatureFile):
         file, names, what = given, list[str | int](given.names), "The feature file"
         check(file, "The features")
@@ -163,7 +152,7 @@ def read_rows(given: Any, model: ZeroShotClassifier, check: Callable[[FeatureFil
         names = list(range(len(file.names))) if numbered else list(file.names)
     features = features_for(model, file.features, file.feature_names, what)
     truth: list[str | None] | None = None if file.labels is None else list(file.labels)
-    return Rows(features, names, truth, list(file.skipped), fingerprints=file.fingerprints)
+    return InputSamples(features, names, truth, list(file.skipped), fingerprints=file.fingerprints)
 
 
 def features_for(model: ZeroShotClassifier, features: np.ndarray, names: Sequence[str] | None, what: str) -> np.ndarray:
@@ -182,29 +171,35 @@ def features_for(model: ZeroShotClassifier, features: np.ndarray, names: Sequenc
     return features
 
 
-def read_pictures(given: Iterable[Any], encode: Encode, progress: Show | None = None) -> Rows:
-    """Features of pictures: files, folders (whose sub-folders are classes), PIL pictures and uint8 arrays."""
-    pictures: list[Any] = []
+def read_images(given: Iterable[Any], encode: Encode, progress: ShowProgress | None = None) -> InputSamples:
+    """Features of images: files, folders (whose sub-folders are classes), PIL images and uint8 arrays."""
+    images: list[Any] = []
     names: list[str | int] = []
     truth: list[str | None] = []
-    for one in given:
-        if isinstance(one, (str, Path)):
-            survey = survey_pictures(one)
+    for item in given:
+        if isinstance(item, (str, Path)):
+            survey = survey_pictures(item)
             for remark in survey.remarks():
                 logger.warning("%s", remark)
-            pictures += survey.paths
+            images += survey.paths
             names += [name_as_text(path) for path in survey.paths]
             truth += survey.classes if survey.classes is not None else [None] * len(survey.paths)
         else:
-            names.append(getattr(one, "filename", "") or f"picture {len(pictures) + 1}")
+            names.append(getattr(item, "filename", "") or f"picture {len(images) + 1}")
             truth.append(None)
-            pictures.append(one)
-    features, fingerprints, places, unread = encode(pictures, progress)
-    skipped = [(str(names[place]), why) for place, why in unread]
-    if not places:
-        name, why = skipped[0] if skipped else ("", "none was given")
-        raise BadInput(f"None of the {len(pictures)} pictures could be read (for {name}: {why}); check them.")
-    known, looked_at = [truth[place] for place in places], [pictures[place] for place in places]
-    own = [names[place] for place in places]
-    truth_known = known if any(known) else None
-    return Rows(features, own, truth_known, skipped, key="file", pictures=looked_at, fingerprints=fingerprints)
+            images.append(item)
+    features, fingerprints, rows, unread = encode(images, progress)
+    skipped = [(str(names[row]), reason) for row, reason in unread]
+    if not rows:
+        name, reason = skipped[0] if skipped else ("", "none was given")
+        raise BadInput(f"None of the {len(images)} pictures could be read (for {name}: {reason}); check them.")
+    known = [truth[row] for row in rows]
+    return InputSamples(
+        features,
+        names=[names[row] for row in rows],
+        truth=known if any(known) else None,
+        skipped=skipped,
+        key="file",
+        images=[images[row] for row in rows],
+        fingerprints=fingerprints,
+    )

@@ -1,9 +1,11 @@
-"""One folder of pictures and one table of classes → a recognizer."""
+"""Fit a recognizer on a data set, or on images and a table of classes; a fit that is killed can be resumed."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from firstsight._io.files import text_of_name
-from firstsight._io.terminal import in_one_line, logger
-from firstsight.data import read_descriptions
+from firstsight._io.terminal import in_one_line, logger, say
+from firstsight.data import ZeroShotDataset, load_dataset, read_descriptions
 from firstsight.data.dataset import TrainingSet, check_described, make_training_set
 from firstsight.data.feature_files import FeatureFile, read_feature_file
 from firstsight.data.folds import FEWEST_CLASSES
@@ -20,9 +22,10 @@ from firstsight.encoders.backbone import DEFAULT
 from firstsight.encoders.descriptions import read_class_table
 from firstsight.encoders.embedding import embed
 from firstsight.encoders.image_folders import PictureFolder, survey_pictures
-from firstsight.errors import BadInput, UnknownName
-from firstsight.evaluation.calibration import Calibration, calibrate
-from firstsight.evaluation.protocol import score_samples
+from firstsight.errors import BadInput, StaleCheckpoint, UnknownName
+from firstsight.evaluation import fit_on
+from firstsight.evaluation.calibration import calibrate
+from firstsight.evaluation.protocol import pool_rows, score_samples
 from firstsight.methods import (
     DEFAULT_TRANSDUCTIVE_METHOD,
     Method,
@@ -31,23 +34,96 @@ from firstsight.methods import (
     find_method,
     make_estimator,
 )
-from firstsight.persistence.model_folder import check_no_lost_changes, check_target
+from firstsight.persistence.model_folder import check_no_lost_changes, check_target, save
 from firstsight.persistence.model_schema import PictureCounts, Provenance
-from firstsight.recognition.fitting import checkpointed, finished, forget_place, keep_feature_names, seed_for
 from firstsight.recognition.inputs import is_feature_file
 from firstsight.recognition.recognizer import Recognizer
 from firstsight.recognition.scoring import in_training, remember_samples
 
 Table = pd.DataFrame | str | Path
 
-# With unlabelled samples the default method leaves its search out: with few samples of a class it refuses pools that
+# With unlabelled samples the default method leaves its search out: with few samples of a class it rejects pools that
 # would have helped (results/few_pictures.csv).
 POOL_PARAMETERS: dict[str, Any] = {"search": False}
-FEW_ROWS = 1000  # up to here, held-out classes are asked about ten times, not three
+FEW_ROWS = 1000  # up to here, there are ten folds of held-out classes, not three
+
+
+def fit(
+    method: Method,
+    data: ZeroShotDataset | str | Path,
+    *,
+    out: str | Path | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    setting: str | None = None,
+    confidence: bool = False,
+    features: str | None = None,
+    random_state: int | None = None,
+    checkpoint: str | Path | None = None,
+    overwrite: bool = False,
+    verbose: bool = False,
+) -> Recognizer:
+    """Fit a method on a data set's training rows; saved to `out` if given.
+
+    Parameters
+    ----------
+    method : str, class or estimator
+        A method's name, its class, or an unfitted estimator.
+    data : ZeroShotDataset, str or Path
+        A data set, or what `load_dataset` takes.
+    out : str or Path, optional
+        The folder to save the model in.
+    parameters : mapping, optional
+        The method's parameters, by name.
+    setting : {"gzsl", "zsl"}, optional
+        What a transductive method's pool holds: all test rows (the default), or those of unseen classes. An estimator
+        that is given keeps its setting if this is left out.
+    confidence : bool
+        Also measure confidence and accuracy on held-out classes: three more fits, on fewer classes.
+    features : str, optional
+        The feature file of an xlsa17 folder that has several.
+    random_state : int, optional
+        Everything random follows from it; 0 if left out. An estimator that is given keeps its seed then.
+    checkpoint : str or Path, optional
+        Where the state of a running fit is kept; next to `out` if that is given. A fit that is killed
+        resumes when the same call is made again, and ends with the same model.
+    overwrite : bool
+        Replace a model in `out` even if classes that were taught to it, or removed from it, since its training are
+        lost; otherwise this is refused.
+    verbose : bool
+        Show a progress bar when a terminal is there.
+
+    Returns
+    -------
+    Recognizer
+        The model, ready to answer.
+    """
+    with _checkpointed(out, checkpoint) as state_path:
+        seed = _seed_for(method, random_state)
+        estimator = make_estimator(
+            method, parameters, random_state=seed, setting=setting, checkpoint=state_path, verbose=verbose or None
+        )
+        dataset = data if isinstance(data, ZeroShotDataset) else load_dataset(data, features)
+        if out is not None and not overwrite:
+            check_no_lost_changes(check_target(out), dataset.descriptions)
+        if state_path is not None and "checkpoint" in estimator.get_params() and Path(state_path).exists():
+            say(f"Going on from {state_path}, if it is of this very fit.")
+        began = time.perf_counter()
+        fit_on(estimator, dataset)
+        _keep_feature_names(estimator, dataset)
+        seconds = round(time.perf_counter() - began, 2)
+        pool = {"unlabelled": (dataset.rows(pool_rows(estimator, dataset)), None)} if estimator.transductive else {}
+        remember_samples(estimator, labelled=(dataset.part("train")[0], None), **pool)
+        if confidence:
+            say("Calibrating on held-out classes.")
+            estimator.calibration_ = calibrate(estimator, dataset, checkpoint=state_path, verbose=verbose)
+        state = forget_checkpoint(estimator)
+        seed = estimator.get_params().get("random_state", seed)
+        recognizer = Recognizer(estimator, Provenance.of(estimator, dataset, seed=seed, seconds=seconds))
+        return _finish(recognizer, out, state, overwrite)
 
 
 def learn(
-    pictures: str | Path | FeatureFile,
+    images: str | Path | FeatureFile,
     classes: Table,
     *,
     out: str | Path | None = None,
@@ -65,35 +141,35 @@ def learn(
     overwrite: bool = False,
     verbose: bool = False,
 ) -> Recognizer:
-    """Learn to recognise every class of a table; those without pictures are recognised by their description.
+    """Learn to recognise every class of a table; those without images are recognised by their description.
 
-    The model is calibrated: other models are fitted on some of the classes with pictures and asked about the others,
-    which tells what to expect of classes without pictures (`model.calibration_.estimate`).
+    The model is calibrated: other models are fitted on some of the classes with images and asked about the others,
+    which tells what to expect of classes without images (`model.calibration_.estimate`).
 
     Parameters
     ----------
-    pictures : str, Path or FeatureFile
+    images : str, Path or FeatureFile
         A folder with one sub-folder per class, or features with labels (`embed` makes them, or an .npz file).
     classes : DataFrame, str or Path
         A description of every class: a table indexed by class, or its file (`describe` makes one).
     out : str or Path, optional
-        Where to save the model. A call that is killed then goes on where it was when it is made again.
+        Where to save the model. A call that is killed then resumes when it is made again.
     backbone : str or Path
-        The vision model that turns pictures into features, by name or as a folder.
+        The vision model that turns images into features, by name or as a folder.
     method : str, class or estimator, optional
-        A method's word, its class, or an estimator; left out, the kernel prototypes (with a preset, which
+        A method's name, its class, or an estimator; left out, the kernel prototypes (with a preset, which
         they do not know, the deep embedding).
     parameters : mapping, optional
         The method's parameters, by name.
     unlabeled : str or Path, optional
-        A folder of pictures without labels to learn from as well, of seen and unseen classes.
+        A folder of images without labels to learn from as well, of seen and unseen classes.
     unseen : sequence of str, optional
-        Classes to play unseen: their pictures are held out of training and say how often the model is right
+        Classes to hold out: their images are held out of training and say how often the model is right
         (`provenance.evaluation`).
     split : DataFrame, path or mapping, optional
         The same as a table: class, and split (seen or unseen).
     random_state : int, optional
-        Everything random follows from it; 0 if left out. An estimator that is given keeps its own then.
+        Everything random follows from it; 0 if left out. An estimator that is given keeps its seed then.
     batch_size : int
         Pictures that the backbone looks at together.
     runtime : {"auto", "torch", "onnx"}
@@ -102,7 +178,7 @@ def learn(
         Where the backbone runs: "cpu", "cuda", "mps", …, or "auto", which is a GPU if there is one. Where the method
         computes is one of its parameters.
     checkpoint : str or Path, optional
-        Where the state of a running fit is kept; beside `out` if that is given.
+        Where the state of a running fit is kept; next to `out` if that is given.
     overwrite : bool
         Replace a model in `out` even if classes that were taught to it, or removed from it, since its training are
         lost; otherwise this is refused.
@@ -115,45 +191,109 @@ def learn(
         The model, ready to answer.
     """
     encoding: dict[str, Any] = {"backbone": backbone, "batch_size": batch_size, "runtime": runtime, "device": device}
-    with checkpointed(out, checkpoint) as place:
+    with _checkpointed(out, checkpoint) as state_path:
         descriptions = classes if isinstance(classes, pd.DataFrame) else read_descriptions(classes)
         if out is not None and not overwrite:
             check_no_lost_changes(check_target(out), descriptions)
-        held = held_out_classes(descriptions, unseen, split)
-        found = _checked(pictures, descriptions, held)
-        labelled = embed(found, **encoding, verbose=verbose) if isinstance(found, PictureFolder) else found
+        held_out = held_out_classes(descriptions, unseen, split)
+        source = _read_labelled(images, descriptions, held_out)
+        labelled = embed(source, **encoding, verbose=verbose) if isinstance(source, PictureFolder) else source
         pool = None if unlabeled is None else embed(unlabeled, labelled=False, **encoding, verbose=verbose)
-        tested = np.isin(labelled.labels or [], sorted(held))
-        training = _training_set(pictures, labelled, ~tested, descriptions, pool)
-        samples = _fingerprints(labelled, ~tested, pool)
-        seed = seed_for(method, random_state)
-        estimator = _choose(method, parameters, training, seed, place, verbose)
+        test_rows = np.isin(labelled.labels or [], sorted(held_out))
+        training = _training_set(images, labelled, ~test_rows, descriptions, pool)
+        seed = _seed_for(method, random_state)
+        estimator = _make_estimator(method, parameters, training, seed, state_path, verbose)
         began = time.perf_counter()
         _fit(estimator, training)
-        remember_samples(estimator, **samples)
-        _estimate(estimator, training, random_state or 0, place, verbose)
-        state = forget_place(estimator)
-        seed = estimator.get_params().get("random_state", seed)
-        facts: dict[str, Any] = {"seed": seed, "seconds": round(time.perf_counter() - began, 2)}
-        facts["pictures"] = PictureCounts(
-            labelled=len(training.train),
-            unlabelled=len(training.pool),
-            held_out=int(tested.sum()),
-            skipped=len(labelled.skipped) + (len(pool.skipped) if pool else 0),
-        )
+        _remember_samples(estimator, labelled, ~test_rows, pool)
+        _estimate(estimator, training, random_state or 0, state_path, verbose)
+        state = forget_checkpoint(estimator)
+        location = {} if source is labelled else _local_path(backbone)  # features from a file were made elsewhere
+        facts: dict[str, Any] = {
+            "seed": estimator.get_params().get("random_state", seed),
+            "seconds": round(time.perf_counter() - began, 2),
+            "pictures": PictureCounts(
+                labelled=len(training.train),
+                unlabelled=len(training.pool),
+                held_out=int(test_rows.sum()),
+                skipped=len(labelled.skipped) + (len(pool.skipped) if pool else 0),
+            ),
+        }
         if labelled.backbone is not None:
-            facts["backbone"] = {**labelled.backbone, **_place(pictures, backbone)}
-        if tested.any():
-            facts["evaluation"] = evaluate_held_out(estimator, labelled, tested, held)
-        encoding["backbone"] = backbone if _place(pictures, backbone) else None
-        made = Recognizer(estimator, Provenance.of(estimator, training, **facts), **encoding)
-        return finished(made, out, place and state, overwrite)
+            facts["backbone"] = {**labelled.backbone, **location}
+        if test_rows.any():
+            facts["evaluation"] = evaluate_held_out(estimator, labelled, test_rows, held_out)
+        encoding["backbone"] = backbone if location else None
+        recognizer = Recognizer(estimator, Provenance.of(estimator, training, **facts), **encoding)
+        return _finish(recognizer, out, state, overwrite)
+
+
+@contextmanager
+def _checkpointed(out: str | Path | None, checkpoint: str | Path | None) -> Iterator[str | None]:
+    """Yield where a fit keeps its state: the given path, or next to `out`, which is checked first.
+
+    An input that is rejected would be rejected again, so its state is removed; that of another fit stays.
+    """
+    if out is not None:
+        folder = check_target(out)
+        checkpoint = checkpoint or folder.with_name(folder.name + ".checkpoint")
+    if checkpoint is None:
+        yield None
+        return
+    before = _states(Path(checkpoint))
+    try:
+        yield str(checkpoint)
+    except StaleCheckpoint:
+        raise
+    except BadInput:
+        for path, state in _states(Path(checkpoint)).items():
+            if before.get(path) != state:
+                path.unlink(missing_ok=True)
+        raise
+
+
+def _states(checkpoint: Path) -> dict[Path, tuple[int, int]]:
+    """The files of a fit's state, with what changes when one is written again."""
+    folds = checkpoint.parent.glob(f"{escape(checkpoint.name)}.fold*")
+    paths = [checkpoint, *(path for path in folds if path.suffix.removeprefix(".fold").isdecimal())]
+    return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in paths if path.exists()}
+
+
+def forget_checkpoint(estimator: ZeroShotClassifier) -> str | None:
+    """Return where the estimator kept its state, and remove that from its parameters: a model has no local paths."""
+    checkpoint: str | None = estimator.get_params().get("checkpoint")
+    if checkpoint is not None:
+        estimator.set_params(checkpoint=None)
+    return checkpoint
+
+
+def _finish(recognizer: Recognizer, out: str | Path | None, state: str | None, overwrite: bool) -> Recognizer:
+    """Save the recognizer if wanted, then remove the state of its fit.
+
+    Classes may have been taught to the old model while the new one was fitted; `save` checks that again.
+    """
+    if out is not None:
+        save(recognizer.model, out, recognizer.provenance, overwrite=overwrite)
+    for path in _states(Path(state)) if state else ():
+        path.unlink(missing_ok=True)
+    return recognizer
+
+
+def _keep_feature_names(model: ZeroShotClassifier, dataset: ZeroShotDataset) -> None:
+    """Give a fitted model the names of its data set's features, as a fit on a DataFrame would."""
+    if dataset.feature_names is not None:
+        model.feature_names_in_ = np.array(dataset.feature_names, dtype=object)
+
+
+def _seed_for(method: Method | None, random_state: int | None) -> int | None:
+    """The given seed, else 0; None for an estimator, which keeps its own."""
+    return 0 if random_state is None and not isinstance(method, ZeroShotClassifier) else random_state
 
 
 def held_out_classes(
     descriptions: pd.DataFrame, unseen: Sequence[str] | None, split: Table | Mapping[str, str] | None
 ) -> set[str]:
-    """The classes that are to play unseen, by name or in a table of class and split."""
+    """The classes to hold out, by name or in a table of class and split."""
     if unseen is not None and split is not None:
         raise BadInput("`unseen` and `split` both say which classes are unseen; give one of the two.")
     if split is not None:
@@ -171,17 +311,118 @@ def held_out_classes(
     return set(unseen)
 
 
+def _read_labelled(
+    images: str | Path | FeatureFile, descriptions: pd.DataFrame, held_out: set[str]
+) -> FeatureFile | PictureFolder:
+    """Read features, or list the images of a folder: of described classes, before the long part."""
+    found: FeatureFile | PictureFolder
+    if isinstance(images, FeatureFile) or is_feature_file(images):
+        found = images if isinstance(images, FeatureFile) else read_feature_file(images)
+        labels = found.labels
+        if labels is None:
+            raise BadInput("The features say nothing about classes; learning needs the class of every row.")
+    else:
+        found = survey_pictures(images)
+        labels = found.classes
+        if labels is None:
+            raise BadInput(
+                f"{images} must have one sub-folder per class, but holds pictures directly; sort them first."
+            )
+        if held_out and not set(labels) & held_out:
+            raise BadInput(
+                f"None of the unseen classes has pictures to test on (for example {sorted(held_out)[0]!r}); leave it "
+                "out."
+            )
+    check_described([label for label in labels if label not in held_out], descriptions)
+    return found
+
+
+def _training_set(
+    images: Any, labelled: FeatureFile, rows: np.ndarray, descriptions: pd.DataFrame, pool: FeatureFile | None
+) -> TrainingSet:
+    name = "features" if isinstance(images, FeatureFile) else text_of_name(Path(images).resolve().name)
+    labels = [label for label, kept in zip(labelled.labels or [], rows, strict=True) if kept]
+    features = labelled.features if rows.all() else labelled.features[rows]
+    names = [*np.array(labelled.names)[rows], *(pool.names if pool is not None else ())]
+    unlabeled = None if pool is None else pool.features
+    training = make_training_set(name, features, labels, descriptions, unlabeled, labelled.feature_names, names)
+    for finding in training.findings():
+        if finding.severity != "note":
+            logger.warning("%s: %s", finding.severity, finding.message)
+    return training
+
+
+def _remember_samples(
+    estimator: ZeroShotClassifier, labelled: FeatureFile, rows: np.ndarray, pool: FeatureFile | None
+) -> None:
+    fingerprints = None if labelled.fingerprints is None else labelled.fingerprints[rows]
+    parts = {} if pool is None else {"unlabelled": (pool.features, pool.fingerprints)}
+    remember_samples(estimator, labelled=(labelled.features[rows], fingerprints), **parts)
+
+
+def _make_estimator(
+    method: Method | None,
+    parameters: Mapping[str, Any] | None,
+    training: TrainingSet,
+    random_state: int | None,
+    checkpoint: str | None,
+    verbose: bool,
+) -> ZeroShotClassifier:
+    """An estimator of the given method, or of the default one."""
+    pool, parameters = len(training.pool), dict(parameters or {})
+    if method is not None:
+        chosen = find_method(method) if isinstance(method, str) else method
+        if pool and not chosen.transductive:
+            name = method if isinstance(method, str) else getattr(chosen, "__name__", type(chosen).__name__)
+            raise BadInput(f"{name} cannot learn from pictures without labels; leave --unlabeled out, or --method.")
+    else:
+        method = default_method(parameters, transductive=bool(pool))
+        if method == DEFAULT_TRANSDUCTIVE_METHOD:
+            parameters = {**POOL_PARAMETERS, **parameters}
+    setting = None if isinstance(method, ZeroShotClassifier) else "gzsl"
+    return make_estimator(
+        method,
+        parameters,
+        random_state=random_state,
+        setting=setting,
+        checkpoint=checkpoint,
+        verbose=verbose or None,
+    )
+
+
+def _fit(estimator: Any, training: TrainingSet) -> None:
+    X, y = training.part("train")
+    pool = {"X_unlabeled": training.pool} if len(training.pool) else {}
+    estimator.fit(X, y, training.descriptions, **pool)
+    _keep_feature_names(estimator, training)
+
+
+def _estimate(
+    estimator: ZeroShotClassifier, training: TrainingSet, seed: int, checkpoint: str | None, verbose: bool
+) -> None:
+    """What held-out classes say of the method: accuracy to expect and how sure it may be. Nothing if they are too few.
+
+    Few images make many small folds, because one fold of three classes says little and costs nothing.
+    """
+    if len(training.seen_classes) < FEWEST_CLASSES:
+        return
+    n_folds = 10 if len(training.train) <= FEW_ROWS else 3
+    estimator.calibration_ = calibrate(
+        estimator, training, n_folds, random_state=seed, checkpoint=checkpoint, verbose=verbose
+    )
+
+
 def evaluate_held_out(
-    model: ZeroShotClassifier, labelled: FeatureFile, rows: np.ndarray, held: set[str]
+    model: ZeroShotClassifier, labelled: FeatureFile, test_rows: np.ndarray, held_out: set[str]
 ) -> dict[str, int]:
     """How many held-out images are named right: among the unseen classes alone, and among all.
 
     An image that training had under another class is left out; those that it had without a label are counted.
     """
-    prints = None if labelled.fingerprints is None else labelled.fingerprints[rows]
-    trained = np.array(in_training(model, labelled.features[rows], prints), dtype=object)
+    prints = None if labelled.fingerprints is None else labelled.fingerprints[test_rows]
+    trained = np.array(in_training(model, labelled.features[test_rows], prints), dtype=object)
     if (copies := trained == "labelled").any():
-        name = np.array(labelled.names)[rows][copies][0]
+        name = np.array(labelled.names)[test_rows][copies][0]
         logger.warning(
             "warning: left %d held-out images out of the test: training had the same content under another class "
             "(%s, for example).",
@@ -190,9 +431,9 @@ def evaluate_held_out(
         )
         if copies.all():
             return {}
-    X, y = labelled.features[rows][~copies], np.array(labelled.labels)[rows][~copies]
-    tested = [name for name in model.classes_.tolist() if name in held]
-    among_unseen = score_samples(model, [(X, y)], (), tested)
+    X, y = labelled.features[test_rows][~copies], np.array(labelled.labels)[test_rows][~copies]
+    candidates = [name for name in model.classes_.tolist() if name in held_out]
+    among_unseen = score_samples(model, [(X, y)], (), candidates)
     among_all = score_samples(model, [(X, y)], model.seen_classes_, model.unseen_classes_)
     return {
         "held_out_pictures": len(y),
@@ -201,30 +442,6 @@ def evaluate_held_out(
         "right_among_unseen": among_unseen.right,
         "right_among_all": among_all.right,
     }
-
-
-def expectation(calibration: Calibration | None, n_seen: int) -> str:
-    """What held-out classes say of classes without pictures, as a sentence, with what it rests on."""
-    if calibration is None:
-        return (
-            f"No estimate: it takes at least {FEWEST_CLASSES} classes with pictures to hold some out, and there are "
-            f"{n_seen}."
-        )
-    k, t1 = calibration.held_out_classes, calibration.estimate["t1"]
-    rows = calibration.scales["unseen"].rows
-    low, high = calibration.interval
-    measured = (
-        f"{100 * t1:.0f} % right among {k} such classes (chance {100 / k:.0f} %, 95 % interval {100 * low:.0f} to "
-        f"{100 * high:.0f} %), measured on classes held out of training, {calibration.n_folds} times {k} of {n_seen}, "
-        f"{rows} pictures in all; each time the method had {calibration.training_classes} classes to learn from"
-    )
-    if low > 1 / k:
-        return f"What to expect of classes without pictures: {measured}."
-    return (
-        f"What to expect of classes without pictures cannot be told from so few classes: {measured}. The "
-        f"interval includes guessing; the model itself learned from {n_seen} classes. To measure it, hold classes out "
-        "(--unseen)."
-    )
 
 
 def _split_words(split: Table | Mapping[str, str]) -> dict[str, str]:
@@ -238,104 +455,6 @@ def _split_words(split: Table | Mapping[str, str]) -> dict[str, str]:
     return {str(name): str(word).strip().lower() for name, word in table["split"].items()}
 
 
-def _checked(
-    pictures: str | Path | FeatureFile, descriptions: pd.DataFrame, held: set[str]
-) -> FeatureFile | PictureFolder:
-    """Read features, or list the images of a folder: of described classes, before the long part."""
-    found: FeatureFile | PictureFolder
-    if isinstance(pictures, FeatureFile) or is_feature_file(pictures):
-        found = pictures if isinstance(pictures, FeatureFile) else read_feature_file(pictures)
-        labels = found.labels
-        if labels is None:
-            raise BadInput("The features say nothing about classes; learning needs the class of every row.")
-    else:
-        found = survey_pictures(pictures)
-        labels = found.classes
-        if labels is None:
-            raise BadInput(
-                f"{pictures} must have one sub-folder per class, but holds pictures directly; sort them first."
-            )
-        if held and not set(labels) & held:
-            raise BadInput(
-                f"None of the unseen classes has pictures to test on (for example {sorted(held)[0]!r}); leave it out."
-            )
-    check_described([label for label in labels if label not in held], descriptions)
-    return found
-
-
-def _training_set(
-    pictures: Any, labelled: FeatureFile, rows: np.ndarray, descriptions: pd.DataFrame, pool: FeatureFile | None
-) -> TrainingSet:
-    name = "features" if isinstance(pictures, FeatureFile) else text_of_name(Path(pictures).resolve().name)
-    labels = [label for label, kept in zip(labelled.labels or [], rows, strict=True) if kept]
-    features = labelled.features if rows.all() else labelled.features[rows]
-    names = [*np.array(labelled.names)[rows], *(pool.names if pool is not None else ())]
-    unlabeled = None if pool is None else pool.features
-    training = make_training_set(name, features, labels, descriptions, unlabeled, labelled.feature_names, names)
-    for finding in training.findings():
-        if finding.severity != "note":
-            logger.warning("%s: %s", finding.severity, finding.message)
-    return training
-
-
-def _fingerprints(labelled: FeatureFile, rows: np.ndarray, pool: FeatureFile | None) -> dict[str, Any]:
-    """What training samples are recognised by later: the features and fingerprints of either part."""
-    prints = None if labelled.fingerprints is None else labelled.fingerprints[rows]
-    samples = {"labelled": (labelled.features[rows], prints)}
-    return samples if pool is None else {**samples, "unlabelled": (pool.features, pool.fingerprints)}
-
-
-def _choose(
-    method: Method | None,
-    parameters: Mapping[str, Any] | None,
-    training: TrainingSet,
-    random_state: int | None,
-    checkpoint: str | None,
-    verbose: bool,
-) -> ZeroShotClassifier:
-    """The method asked for, or the default."""
-    pool, parameters = len(training.pool), dict(parameters or {})
-    if method is not None:
-        chosen = find_method(method) if isinstance(method, str) else method
-        if pool and not chosen.transductive:
-            name = method if isinstance(method, str) else getattr(chosen, "__name__", type(chosen).__name__)
-            raise BadInput(f"{name} cannot learn from pictures without labels; leave --unlabeled out, or --method.")
-    else:
-        method = default_method(parameters, transductive=bool(pool))
-        if method == DEFAULT_TRANSDUCTIVE_METHOD:
-            parameters = {**POOL_PARAMETERS, **parameters}
-    setting = None if isinstance(method, ZeroShotClassifier) else "gzsl"
-    given = {"random_state": random_state, "setting": setting, "checkpoint": checkpoint, "verbose": verbose or None}
-    return make_estimator(method, parameters, **given)
-
-
-def _fit(estimator: Any, training: TrainingSet) -> None:
-    X, y = training.part("train")
-    pool = {"X_unlabeled": training.pool} if len(training.pool) else {}
-    estimator.fit(X, y, training.descriptions, **pool)
-    keep_feature_names(estimator, training)
-
-
-def _estimate(
-    estimator: ZeroShotClassifier, training: TrainingSet, seed: int, checkpoint: str | None, verbose: bool
-) -> None:
-    """What held-out classes say of the method: accuracy to expect and how sure it may be. Nothing if they are too few.
-
-    Few pictures make many small folds, because one fold of three classes says little and costs nothing.
-    """
-    if len(training.seen_classes) < FEWEST_CLASSES:
-        return
-    n_folds = 10 if len(training.train) <= FEW_ROWS else 3
-    estimator.calibration_ = calibrate(
-        estimator, training, n_folds, random_state=seed, checkpoint=checkpoint, verbose=verbose
-    )
-
-
-def _place(pictures: Any, backbone: str | Path) -> dict[str, str]:
-    """Where a local backbone is, so that predict finds it; its fingerprint tells if another has taken its place.
-
-    Features from a file were made elsewhere: nothing is known of the place.
-    """
-    if isinstance(pictures, FeatureFile) or is_feature_file(pictures) or not Path(backbone).is_dir():
-        return {}
-    return {"path": str(Path(backbone).resolve())}
+def _local_path(backbone: str | Path) -> dict[str, str]:
+    """Where a local backbone is, so that predict finds it; its fingerprint tells if another one has replaced it."""
+    return {"path": str(Path(backbone).resolve())} if Path(backbone).is_dir() else {}

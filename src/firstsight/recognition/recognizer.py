@@ -1,7 +1,8 @@
-"""A model that is asked: pictures or rows in; names, confidence and reasons out."""
+"""A fitted model that names images or rows of features, with confidence and reasons."""
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from firstsight._io.files import scratch_folder, write_atomically
 from firstsight._io.terminal import counted
 from firstsight.data import read_descriptions
 from firstsight.data.feature_files import FeatureFile
@@ -20,26 +22,27 @@ from firstsight.methods import ZeroShotClassifier
 from firstsight.persistence.class_table import add_classes, as_labels, remove_classes
 from firstsight.persistence.model_folder import change, load_saved, save
 from firstsight.persistence.model_schema import Provenance
-from firstsight.recognition.answers import Answers, Candidates, answer, choose_classes
+from firstsight.persistence.onnx_export import export_onnx, join_graphs
+from firstsight.recognition.answers import Answers, PredictOptions, rank_classes
 from firstsight.recognition.inputs import (
-    OwnBackbone,
-    Rows,
-    Show,
+    InputSamples,
+    ModelBackbone,
+    ShowProgress,
     as_list,
     is_feature_file,
     is_features,
-    read_pictures,
-    read_rows,
+    read_feature_rows,
+    read_images,
 )
 from firstsight.recognition.scoring import Score, in_training, recognised_by
-from firstsight.recognition.shards import Told, name_shards
+from firstsight.recognition.shards import OnShardDone, predict_shards
 
 
 class Recognizer:
-    """A fitted model, where it comes from, and its backbone if it looks at pictures.
+    """A fitted model, where it comes from, and its backbone if it looks at images.
 
-    Call it with what is to be named: a path, a PIL picture, a uint8 array, a folder, rows of features, or a list of
-    these. Several threads may ask at once. Nothing is printed; `progress(done, total)` tells how far it is.
+    `predict` takes a path, a PIL image, a uint8 array, a folder, rows of features, or a list of these. Several threads
+    may ask at once. Nothing is printed; `progress(done, total)` is called as it proceeds.
 
     Parameters
     ----------
@@ -50,7 +53,7 @@ class Recognizer:
     backbone : str or Path, optional
         Where the vision model is, if not where it was.
     batch_size : int
-        Pictures that the backbone looks at together.
+        Images that the backbone looks at together.
     runtime : {"auto", "torch", "onnx"}
         What runs the backbone.
     device : str
@@ -62,7 +65,7 @@ class Recognizer:
     >>> from firstsight import ESZSL
     >>> table = pd.DataFrame({"stripes": [1, 0, 1], "horns": [0, 1, 1]}, index=["zebra", "ox", "bongo"])
     >>> model = ESZSL().fit([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]], ["zebra", "zebra", "ox", "ox"], table)
-    >>> Recognizer(model)(np.array([[0.8, 0.9]])).best
+    >>> Recognizer(model).predict(np.array([[0.8, 0.9]])).best
     ['bongo']
     """
 
@@ -79,7 +82,7 @@ class Recognizer:
         self.model = model
         self.provenance = provenance or Provenance()
         options = {"batch_size": batch_size, "runtime": runtime, "device": device}
-        self.backbone = OwnBackbone(self.provenance.backbone, backbone, model.n_features_in_, **options)
+        self.backbone = ModelBackbone(self.provenance.backbone, backbone, model.n_features_in_, **options)
         self._changing = threading.Lock()
 
     @classmethod
@@ -93,13 +96,13 @@ class Recognizer:
         runtime: str = "auto",
         device: str = "cpu",
     ) -> Recognizer:
-        """The model in a folder. Its backbone is looked for, and its fingerprint checked, when the first picture comes.
+        """The model in a folder. Its backbone is looked for, and its fingerprint checked, when the first image comes.
 
         `backbone` says where it is, if not where it was; `method` is the class of a method outside firstsight. The
         model computes on the same device, if it knows any.
         """
         saved = load_saved(folder, method)
-        _require_an_answer(saved.model, folder)
+        _check_model_answers(saved.model, folder)
         if "device" in saved.model.get_params():
             saved.model.set_params(device=device)
         return cls(saved.model, saved.provenance, backbone, batch_size=batch_size, runtime=runtime, device=device)
@@ -109,69 +112,90 @@ class Recognizer:
     def changing(cls, folder: str | Path, method: type[ZeroShotClassifier] | None = None) -> Iterator[Recognizer]:
         """The model in a folder, to be changed in a `with` block and then put back; others who change it wait."""
         with change(folder, method) as saved:
-            _require_an_answer(saved.model, folder)
-            own = cls(saved.model, saved.provenance)
-            yield own
-            saved.model = own.model
+            _check_model_answers(saved.model, folder)
+            recognizer = cls(saved.model, saved.provenance)
+            yield recognizer
+            saved.model = recognizer.model
 
     def save(self, folder: str | Path) -> None:
-        """Write model, calibration, classes and provenance to a folder; a model there is replaced in one step."""
+        """Write model, calibration, classes and provenance to a folder; a model in it is replaced in one step."""
         save(self.model, folder, self.provenance)
 
     def __repr__(self) -> str:
         unseen = counted(len(self.model.unseen_classes_), "unseen class")
         return f"Recognizer({type(self.model).__name__}: {counted(len(self.model.classes_), 'class')}, {unseen})"
 
-    def __call__(
+    def predict(
         self,
         inputs: Any,
         top: int = 5,
         *,
-        classes: Candidates = None,
-        reject_share: float | None = None,
+        classes: Any = "all",
         reject_far: bool = True,
+        reject_share: float | None = None,
         shift_seen: bool = False,
         why: bool = False,
-        progress: Show | None = None,
+        progress: ShowProgress | None = None,
     ) -> Answers:
-        """The `top` classes of every picture or row, best first.
+        """Rank the `top` classes of every image or row, best first.
 
-        classes : "all", "seen", "unseen", a list of names, or a table of new classes (DataFrame, .csv, .parquet)
-        reject_share : answer "none of these" where no candidate fits, losing this share of rows of known classes
-        reject_far : answer "none of these" where a row is far from everything that training has seen
-        shift_seen : take the calibration's constant off seen classes
-        why : explain each answer by the attributes: what its lead over the runner-up is made of
+        Parameters
+        ----------
+        inputs : path, image, array or list
+            An image, a folder of images, rows of features or their file, or a list of these.
+        top : int
+            How many classes to rank.
+        classes : {"all", "seen", "unseen"}, list, DataFrame or path
+            The candidates: by name, or a table of new classes (DataFrame, .csv, .parquet).
+        reject_far : bool
+            Answer "none of these" where a sample is far from everything that training has seen.
+        reject_share : float, optional
+            Also answer "none of these" where no candidate fits, losing this share of samples of known classes.
+        shift_seen : bool
+            Calibrated stacking: take the calibration's constant off seen classes.
+        why : bool
+            Explain each answer by the attributes: what its lead over the runner-up is made of.
+        progress : callable, optional
+            Called as `progress(done, total)`.
+
+        Returns
+        -------
+        Answers
+            Ranked classes with scores and, where known, confidence.
         """
-        model = self.model  # one model for the whole answer, whoever changes classes meanwhile
-        candidates = choose_classes(model, classes)
-        rows = self._read(inputs, progress)
-        answers = answer(
-            model,
-            rows.features,
-            candidates,
-            top,
-            reject_share=reject_share,
-            reject_far=reject_far,
-            shift_seen=shift_seen,
-            why=why,
-            progress=progress,
+        options = PredictOptions.checked(
+            top=top, classes=classes, reject_far=reject_far, reject_share=reject_share, shift_seen=shift_seen, why=why
         )
-        trained = in_training(model, rows.features, rows.fingerprints)
-        told = answers.about(rows.names, rows.truth, rows.skipped, rows.key, rows.pictures)
-        return replace(told, in_training=trained, recognised_by=recognised_by(model))
+        return self.answer(inputs, options, progress)
 
-    def score(self, inputs: Any, y: Sequence[Any] | None = None, *, classes: Candidates = None) -> Score:
+    def answer(self, inputs: Any, options: PredictOptions, progress: ShowProgress | None = None) -> Answers:
+        """Do as `predict`, with the options in one object."""
+        model = self.model  # one model for the whole answer, while other threads may change classes
+        samples = self._read(inputs, progress)
+        answers = rank_classes(model, samples.features, options, progress)
+        return replace(
+            answers,
+            names=samples.names,
+            truth=samples.truth,
+            skipped=samples.skipped,
+            key=samples.key,
+            images=samples.images,
+            in_training=in_training(model, samples.features, samples.fingerprints),
+            recognised_by=recognised_by(model),
+        )
+
+    def score(self, inputs: Any, y: Sequence[Any] | None = None, *, classes: Any = "all") -> Score:
         """Count how often it is right, and what it takes for what.
 
-        It has to name every row, a far one, too.
+        Every sample is named, a far one, too.
 
         Parameters
         ----------
         inputs : path, array or list
-            Pictures in sub-folders named like classes, a feature file with labels, or rows.
+            Images in sub-folders named like classes, a feature file with labels, or rows.
         y : sequence, optional
             The classes of rows that come without labels.
-        classes : None, "seen", "unseen", list or DataFrame
+        classes : {"all", "seen", "unseen"}, list or DataFrame
             The candidates.
 
         Returns
@@ -179,12 +203,14 @@ class Recognizer:
         Score
             Prints as a short text.
         """
-        answers = self(inputs, top=1, classes=classes, reject_far=False)
-        if y is not None and len(y) != len(answers):
-            left_out = f" ({counted(len(answers.skipped), 'picture')} could not be read)" if answers.skipped else ""
-            raise BadInput(f"`y` must name the class of each of the {len(answers)} rows{left_out}, but has {len(y)}.")
+        answers = self.predict(inputs, top=1, classes=classes, reject_far=False)
         if y is not None:
-            answers = replace(answers, truth=[str(one) for one in y])
+            if len(y) != len(answers):
+                skipped = f" ({counted(len(answers.skipped), 'picture')} could not be read)" if answers.skipped else ""
+                raise BadInput(
+                    f"`y` must name the class of each of the {len(answers)} rows{skipped}, but has {len(y)}."
+                )
+            answers = replace(answers, truth=[str(label) for label in y])
         score = answers.score()
         if score is None:
             raise BadInput(
@@ -192,17 +218,17 @@ class Recognizer:
             )
         return score
 
-    def answer_shards(
+    def predict_shards(
         self,
         shards: Sequence[str | Path],
         out: str | Path,
         *,
         engine: Any = "local",
         scheduler: str | None = None,
-        told: Told | None = None,
+        on_shard_done: OnShardDone | None = None,
         **options: Any,
     ) -> list[Path]:
-        """Name every row of many files of features, or picture of many folders: one Parquet file for each, in `out`.
+        """Name every row of many files of features, or image of many folders: one Parquet file for each, in `out`.
 
         Parameters
         ----------
@@ -214,19 +240,18 @@ class Recognizer:
             One shard after the other here, or each on a worker of a Dask cluster, which shares these folders.
         scheduler : str, optional
             The address of the cluster's scheduler, such as "tcp://node1:8786".
-        told : callable, optional
-            `told(file, done, of)` hears of every shard that is done.
+        on_shard_done : callable, optional
+            Called as `on_shard_done(path, done, total)` after every shard.
         **options
-            As for a call: `top` (1 if left out), `classes`, `reject_share`, `reject_far`, `shift_seen`.
+            As for `predict`: `top` (1 if left out), `classes`, `reject_far`, `reject_share`, `shift_seen`, `why`.
 
         Returns
         -------
         list of Path
             The files of answers, in the order of the shards.
         """
-        return name_shards(self, shards, out, told, engine, scheduler, **options)
-
-    # Classes ---------------------------------------------------------------------------------------------------------
+        checked = PredictOptions.checked(**{"top": 1, **options})
+        return predict_shards(self, shards, out, checked, on_shard_done, engine, scheduler)
 
     @property
     def classes(self) -> pd.DataFrame:
@@ -242,7 +267,7 @@ class Recognizer:
         return pd.DataFrame(model.descriptions_, index=pd.Index(model.classes_, name="class"), columns=names)
 
     def add_classes(self, table: pd.DataFrame | str | Path, replace: bool = False) -> Recognizer:
-        """Know more classes, from their descriptions (a table, or its file); `replace` changes those that exist."""
+        """Add classes by their descriptions (a table, or its file); `replace` changes those that exist."""
         described = table if isinstance(table, pd.DataFrame) else read_descriptions(table)
         with self._changing:
             self.model = add_classes(self.model, described, replace)
@@ -266,45 +291,63 @@ class Recognizer:
             self.model = copy.model
 
     def export_onnx(self, path: str | Path, *, confidence: bool = False, backbone: bool = False) -> None:
-        """Write an .onnx file; with `backbone`, pictures go in (`pixel_values`) instead of features."""
-        from firstsight.recognition.export import export_recognizer
+        """Write an .onnx file: `features` is its input, or `pixel_values (n, 3, h, w)` with the backbone in front.
 
-        export_recognizer(self, path, confidence=confidence, backbone=backbone)
+        Images go in as the backbone's processor prepares them; the metadata `firstsight.preprocessing` say how.
+        """
+        if not backbone:
+            export_onnx(self.model, path, confidence=confidence)
+            return
+        if Path(path).suffix != ".onnx":
+            raise BadInput(f"The file must end in .onnx, but is called {Path(path).name!r}; rename it.")
+        from firstsight.encoders.backbone import Backbone
+        from firstsight.encoders.runtimes import export_backbone
 
-    # -----------------------------------------------------------------------------------------------------------------
+        facts = self.backbone.encoder.facts  # the encoder is checked: it is the one of the model
+        source = Backbone(self.backbone.location)
+        with scratch_folder() as scratch:
+            head = scratch / "model.onnx"
+            export_onnx(self.model, head, confidence=confidence)
+            joined = join_graphs(export_backbone(source), head)
+        processor = source.folder / "preprocessor_config.json"
+        if processor.is_file():
+            joined.metadata_props.add(key="firstsight.preprocessing", value=processor.read_text(encoding="utf-8"))
+        joined.metadata_props.add(key="firstsight.backbone", value=json.dumps(facts))
+        write_atomically(path, joined.SerializeToString())
 
-    def _read(self, inputs: Any, progress: Show | None) -> Rows:
+    def _read(self, inputs: Any, progress: ShowProgress | None) -> InputSamples:
         given = as_list(inputs)
         if not given:
             raise BadInput("There is nothing to name; give a picture, a folder or rows of features.")
-        kinds = [isinstance(one, FeatureFile) or is_features(one) or is_feature_file(one) for one in given]
+        kinds = [isinstance(item, FeatureFile) or is_features(item) or is_feature_file(item) for item in given]
         if not any(kinds):
-            return read_pictures(given, self.backbone, progress)
+            return read_images(given, self.backbone, progress)
         if not all(kinds):
             raise BadInput("Pictures and rows of features cannot be named in one call; give them one after the other.")
-        if len(given) > 1 and not all(isinstance(one, np.ndarray) for one in given):
+        if len(given) > 1 and not all(isinstance(item, np.ndarray) for item in given):
             raise BadInput("Give one feature file or table at a time.")
-        one = given[0] if len(given) == 1 else np.concatenate([np.atleast_2d(rows) for rows in given])
-        return read_rows(one, self.model, self._check_file)
+        rows = given[0] if len(given) == 1 else np.concatenate([np.atleast_2d(item) for item in given])
+        return read_feature_rows(rows, self.model, self._check_file)
 
     def _check_file(self, file: FeatureFile, what: str) -> None:
         if file.backbone is not None:
-            made_by = file.backbone
-            self.backbone.check(f"{what} are of", made_by.get("name"), made_by.get("fingerprint"))
+            self.backbone.check(f"{what} are of", file.backbone.get("name"), file.backbone.get("fingerprint"))
 
 
-def _require_an_answer(model: ZeroShotClassifier, folder: str | Path) -> None:
-    """Refuse a folder whose arrays and numbers are whole but do not belong together: one row, one class."""
+def _check_model_answers(model: ZeroShotClassifier, folder: str | Path) -> None:
+    """Reject a folder whose arrays and numbers are whole but do not belong together: one row, one class."""
     try:
         row = np.zeros((1, model.n_features_in_), dtype=np.float32)
         share = 0.05 if hasattr(model, "calibration_") else None
         with np.errstate(all="ignore"):  # which is looked for in the next line
-            sure = answer(model, row, model.classes_[:1], reject_share=share).confidence
-        if sure is not None and not np.isfinite(sure).all():
+            confidence = rank_classes(
+                model, row, PredictOptions(classes=model.classes_[:1], reject_share=share)
+            ).confidence
+        if confidence is not None and not np.isfinite(confidence).all():
             raise ValueError("its confidence is no number")
     except BadInput:
         raise
-    except Exception as error:  # whatever a method meets that has not been fitted this way
+    except Exception as error:  # of any type: a method that computes with arrays of another fit
         raise UnreadableFile(
             f"{folder} holds {type(model).__name__} arrays that do not belong together ({type(error).__name__}: "
             f"{str(error).partition(chr(10))[0]}); restore it or fit the model again."

@@ -15,8 +15,6 @@ from firstsight._io.disk_samples import LARGEST_BLOCK, blocks_of
 from firstsight._io.terminal import counted
 from firstsight.evaluation import mean_class_accuracy, per_class_accuracy
 
-# Which samples a model was trained on: fingerprints that are saved with it and compared when it answers.
-#
 # A fingerprint is 8 bytes of a hash: of an image file's content or, for features from elsewhere, of a row's numbers as
 # they are stored in its file. Neither depends on the processor, and neither leads back to a path or an image. A sample
 # is recognised if it is identical: a copy of an image that was saved anew is another image.
@@ -49,10 +47,12 @@ def remember_samples(model: Any, **parts: tuple[Any, np.ndarray | None]) -> None
     }
 
 
-def recognised_by(model: Any) -> str | None:
+def recognised_by(model: Any) -> Literal["content", "features"] | None:
     """What a model recognises its training samples by, "content" or "features"; None if it knows nothing of them."""
     known: dict[str, np.ndarray] = getattr(model, "training_fingerprints_", {})
-    return next(iter(known)).partition("_")[0] if known else None
+    if not known:
+        return None
+    return "features" if next(iter(known)).startswith("features") else "content"
 
 
 def in_training(model: Any, features: Any, fingerprints: np.ndarray | None) -> list[InTraining | None] | None:
@@ -65,15 +65,13 @@ def in_training(model: Any, features: Any, fingerprints: np.ndarray | None) -> l
         return None
     prints = fingerprint_features(features) if by == "features" else fingerprints
     assert prints is not None
-    found: list[InTraining | None] = [None if by == "content" and one == 0 else "no" for one in prints.tolist()]
+    status: list[InTraining | None] = [None if by == "content" and p == 0 else "no" for p in prints.tolist()]
     for part in _PARTS:
         known = model.training_fingerprints_.get(f"{by}_{part}", np.empty(0, dtype=np.uint64))
-        for place in np.flatnonzero(np.isin(prints, known)).tolist():
-            found[place] = part
-    return found if any(found) else None
+        for row in np.flatnonzero(np.isin(prints, known)).tolist():
+            status[row] = part
+    return status if any(status) else None
 
-
-# How often answers are right, and what is taken for what.
 
 CONFUSIONS_SHOWN = 5
 # What samples are called, before and after their noun, by whether training had them.
@@ -101,15 +99,13 @@ class Score:
     @property
     def by_training(self) -> dict[InTraining | None, Score]:
         """The scores of samples by whether training had them: "no", "labelled", "unlabelled", None where unknown."""
-        told = self.in_training or [None] * self.rows
-        made: dict[InTraining | None, Score] = {}
+        status = self.in_training or [None] * self.rows
+        scores: dict[InTraining | None, Score] = {}
         for part in _SAMPLES:
-            pairs = [
-                pair for pair, own in zip(zip(self.truth, self.answers, strict=True), told, strict=True) if own == part
-            ]
-            if pairs:
-                made[part] = Score([t for t, _ in pairs], [a for _, a in pairs], noun=self.noun)
-        return made
+            rows = [row for row, of_row in enumerate(status) if of_row == part]
+            if rows:
+                scores[part] = Score([self.truth[r] for r in rows], [self.answers[r] for r in rows], noun=self.noun)
+        return scores
 
     @property
     def rows(self) -> int:
@@ -119,7 +115,7 @@ class Score:
     @property
     def right(self) -> int:
         """How many of them were named right."""
-        return sum(one == other for one, other in zip(self.truth, self.answers, strict=True))
+        return sum(true == answer for true, answer in zip(self.truth, self.answers, strict=True))
 
     @property
     def accuracy(self) -> float:
@@ -186,5 +182,5 @@ def score_answers(
     kept = [row for row, name in enumerate(truth) if name is not None and str(name) in known]
     if not kept:
         return None
-    told = None if in_training is None else [in_training[row] for row in kept]
-    return Score([str(truth[row]) for row in kept], [str(answers[row]) for row in kept], told, recognised_by, noun)
+    status = None if in_training is None else [in_training[row] for row in kept]
+    return Score([str(truth[row]) for row in kept], [str(answers[row]) for row in kept], status, recognised_by, noun)

@@ -1,8 +1,8 @@
-"""Many files of features, or folders of pictures, named here or on a cluster: one Parquet file of answers for each.
+"""Answers for many files of features, or folders of images, here or on a cluster: one Parquet file for each.
 
-A file of answers is there when it is whole, and says which model, options and shard it is of: so a run that was stopped
-does what is missing. A cluster's workers read shards and write answers themselves, in folders that all of them share:
-rows are far more than answers, and the process that was started need not hold either.
+A file of answers is complete when it exists, and its metadata say which model, options and shard it is of: so a run
+that was stopped does what is missing. A cluster's workers read shards and write answers themselves, in folders that all
+of them share: rows are far more than answers, and the process that was started need not hold either.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import shutil
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,104 +33,95 @@ from firstsight.experiments.executors import (
     find_cluster,
     installed_version,
 )
-from firstsight.recognition.answers import Answers, choose_classes
+from firstsight.recognition.answers import Answers, PredictOptions, choose_classes
 
 if TYPE_CHECKING:
     from firstsight.recognition.recognizer import Recognizer
 
-Told = Callable[[Path, int, int], None]  # a shard is done: which, how many are, of how many
-_ABOUT = b"firstsight"  # where a Parquet file says what it is of
-_TYPES = {
-    "row": "int64",
-    "rank": "int64",
-    "rejected": "bool",
-    "file": "string",
-    "class": "string",
-    "in_training": "string",
-}
+OnShardDone = Callable[[Path, int, int], None]  # the file of answers, how many are done, of how many
+_METADATA_KEY = b"firstsight"
 
 
-def name_shards(
-    recognise: Recognizer,
+def predict_shards(
+    recognizer: Recognizer,
     shards: Sequence[str | Path],
     out: str | Path,
-    told: Told | None = None,
+    options: PredictOptions,
+    on_shard_done: OnShardDone | None = None,
     engine: Any = "local",
     scheduler: str | None = None,
-    **options: Any,
 ) -> list[Path]:
-    """Answer every shard into OUT/<its name>.parquet; what is there already, of the same model and options, stays.
+    """Answer every shard into OUT/<its name>.parquet; existing files of the same model and options stay.
 
-    Everything is looked at before anything is written: that every shard is there, has the model's width, and a name of
-    its own. `options` are those of a `Recognizer`'s call; with `top` above 1, a file has one line per row and rank.
+    Everything is checked before anything is written: that every shard exists, has the model's width, and a unique
+    name. With `top` above 1, a file has one line per row and rank.
     """
     _require_parquet()
     cluster = find_cluster(engine, scheduler)
-    places = _places([Path(shard) for shard in shards], Path(out))
-    width = recognise.model.n_features_in_
-    for shard in places:
+    paths = _paths_of_answers([Path(shard) for shard in shards], Path(out))
+    width = recognizer.model.n_features_in_
+    for shard in paths:
         if shard.suffix == ".npy" and (n_features := DiskRows(shard).shape[1]) != width:
             raise BadInput(
                 f"{shard} has {n_features} features per row; the model was fitted with {width}: use features from the "
                 "same source, or leave the file out."
             )
-    said = {name: repr(value) for name, value in sorted(options.items())}
-    options["classes"] = choose_classes(recognise.model, options.get("classes"))
-    if isinstance(options["classes"], pd.DataFrame):  # what a table says counts, not where it is
-        said["classes"] = hashlib.sha256(options["classes"].to_csv().encode()).hexdigest()[:32]
-    asked = {"model": _digest(recognise.model), "options": said}
-    missing = [shard for shard, place in places.items() if not _is_there(place, shard, asked)]
-    orders = [_Order(shard, places[shard], {**asked, "shard": _state(shard)}) for shard in missing]
-    answered = _here(recognise, orders, options) if cluster is None else _there(cluster, recognise, orders, options)
-    for done, place in enumerate(answered, start=1 + len(places) - len(missing)):
-        if told is not None:
-            told(place, done, len(places))
-    return list(places.values())
+    described = {name: repr(value) for name, value in options}
+    options = options.model_copy(update={"classes": choose_classes(recognizer.model, options.classes)})
+    if isinstance(options.classes, pd.DataFrame):  # what a table says counts, not where it is
+        described["classes"] = hashlib.sha256(options.classes.to_csv().encode()).hexdigest()[:32]
+    source = {"model": _digest(recognizer.model), "options": described}
+    jobs = [
+        _Job(shard, path, {**source, "shard": _state(shard)})
+        for shard, path in paths.items()
+        if not _is_answered(path, shard, source)
+    ]
+    run = _run_here(recognizer, jobs, options) if cluster is None else _run_on(cluster, recognizer, jobs, options)
+    for done, path in enumerate(run, start=1 + len(paths) - len(jobs)):
+        if on_shard_done is not None:
+            on_shard_done(path, done, len(paths))
+    return list(paths.values())
 
 
 @dataclass(frozen=True)
-class _Order:
+class _Job:
     shard: Path
-    place: Path  # of the answers
-    about: dict[str, Any]  # what the answers are of
+    path: Path  # of the answers
+    metadata: dict[str, Any]  # what the answers are of
 
-    def carry_out(self, recognise: Recognizer, options: dict[str, Any], home: str = "") -> None:
-        tables = _tables(recognise, self.shard, options, home)
-        write_atomically(self.place, partial(_write, tables=tables, about=self.about))
-
-
-def _here(recognise: Recognizer, orders: list[_Order], options: dict[str, Any]) -> Iterator[Path]:
-    for order in orders:
-        order.carry_out(recognise, options)
-        yield order.place
+    def run(self, recognizer: Recognizer, options: PredictOptions, home: str = "") -> None:
+        tables = _tables(recognizer, self.shard, options, home)
+        write_atomically(self.path, partial(_write, tables=tables, metadata=self.metadata))
 
 
-def _there(cluster: Any, recognise: Recognizer, orders: list[_Order], options: dict[str, Any]) -> Iterator[Path]:
-    """On the workers of a cluster, which find the model beside the answers; as they end, in whatever order."""
-    if not orders:
+def _run_here(recognizer: Recognizer, jobs: list[_Job], options: PredictOptions) -> Iterator[Path]:
+    for job in jobs:
+        job.run(recognizer, options)
+        yield job.path
+
+
+def _run_on(cluster: Any, recognizer: Recognizer, jobs: list[_Job], options: PredictOptions) -> Iterator[Path]:
+    """On the workers of a cluster, which find the model next to the answers; in the order in which they end."""
+    if not jobs:
         return
-    out = orders[0].place.parent
+    backbone = None if recognizer.backbone.given is None else str(recognizer.backbone.given)
     with ExitStack() as stack:
         workers = stack.enter_context(ClusterWorkers(cluster))
-        workers.start(len(orders))  # before anything is written
-        model = stack.enter_context(_model_beside(out, recognise))
-        about = [
-            installed_version(),
-            model,
-            None if recognise.backbone.given is None else str(recognise.backbone.given),
-        ]
+        workers.start(len(jobs))  # before anything is written
+        model = stack.enter_context(_saved_model(jobs[0].path.parent, recognizer))
+        common = [installed_version(), model, backbone, os.getcwd()]
 
-        def arguments(order: _Order) -> tuple[str, dict[str, Any]]:
-            return json.dumps([*about, os.getcwd(), str(order.shard), str(order.place), order.about]), options
+        def arguments(job: _Job) -> tuple[str, PredictOptions]:
+            return json.dumps([*common, str(job.shard), str(job.path), job.metadata]), options
 
-        for order, result in workers.run(answer_shard, orders, arguments):
+        for job, result in workers.run(run_in_worker, jobs, arguments):
             if isinstance(result, WorkerDied):
-                raise ClusterProblem(f"{order.shard} could not be answered. {result} What was finished is kept.")
-            yield order.place
+                raise ClusterProblem(f"{job.shard} could not be answered. {result} What was finished is kept.")
+            yield job.path
 
 
 @contextmanager
-def _model_beside(out: Path, recognise: Recognizer) -> Iterator[str]:
+def _saved_model(out: Path, recognizer: Recognizer) -> Iterator[str]:
     folder = temporary_beside(out / "model")
     try:
         remove_stale(out / "model")  # of a process that was killed
@@ -138,26 +129,26 @@ def _model_beside(out: Path, recognise: Recognizer) -> Iterator[str]:
     except OSError as error:
         raise CannotWrite(f"Could not write to {out} ({error.strerror}); choose another folder.") from error
     try:
-        recognise.save(folder / "model")
+        recognizer.save(folder / "model")
         yield str((folder / "model").absolute())
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def answer_shard(order: str, options: dict[str, Any]) -> None:
-    """In a worker process: answer one shard. Names of pictures are as the process that was started would give them."""
-    version, model, backbone, home, shard, place, about = json.loads(order)
-    where = socket.gethostname()
-    check_version(installed_version(), where, version)
-    given = Path(home) / shard
-    for needed in (Path(model), given, (Path(home) / place).parent):
+def run_in_worker(order: str, options: PredictOptions) -> None:
+    """Answer one shard in a worker process, with names of images relative to the folder of the main process."""
+    version, model, backbone, home, shard, path, metadata = json.loads(order)
+    host = socket.gethostname()
+    check_version(installed_version(), host, version)
+    source = Path(home) / shard
+    for needed in (Path(model), source, (Path(home) / path).parent):
         if not needed.exists():
             raise ClusterProblem(
-                f"The worker at {where} does not see {needed}; shards and answers must be in folders that all workers "
+                f"The worker at {host} does not see {needed}; shards and answers must be in folders that all workers "
                 "share. What was finished is kept."
             )
-    own = "" if Path(shard).is_absolute() else os.path.join(home, "")
-    _Order(given, Path(home) / place, about).carry_out(_loaded(model, backbone), options, own)
+    prefix = "" if Path(shard).is_absolute() else os.path.join(home, "")
+    _Job(source, Path(home) / path, metadata).run(_loaded(model, backbone), options, prefix)
 
 
 @lru_cache(maxsize=1)
@@ -167,36 +158,36 @@ def _loaded(model: str, backbone: str | None) -> Recognizer:
     return Recognizer.load(model, backbone)
 
 
-def _places(shards: list[Path], out: Path) -> dict[Path, Path]:
-    places: dict[Path, Path] = {}
+def _paths_of_answers(shards: list[Path], out: Path) -> dict[Path, Path]:
+    paths: dict[Path, Path] = {}
     taken: set[Path] = set()
     for shard in shards:
         if not shard.exists():
             raise BadInput(f"There is no {shard}; make it, or leave it out. Nothing was written.")
         # `.` and `..` are called what they lead to.
         name = (shard if shard.name.strip(".") else shard.resolve()).name if shard.is_dir() else shard.stem
-        place = out / f"{name}.parquet"
-        if place in taken:
-            raise BadInput(f"Two shards would be answered in {place}; name them apart, or use two folders.")
-        taken.add(place)
-        places[shard] = place
-    if not places:
+        path = out / f"{name}.parquet"
+        if path in taken:
+            raise BadInput(f"Two shards would be answered in {path}; name them apart, or use two folders.")
+        taken.add(path)
+        paths[shard] = path
+    if not paths:
         raise BadInput("There is nothing to name; give files of features or folders of pictures.")
-    return places
+    return paths
 
 
-def _is_there(place: Path, shard: Path, asked: dict[str, Any]) -> bool:
+def _is_answered(path: Path, shard: Path, source: dict[str, Any]) -> bool:
     import pyarrow.parquet
 
-    if not place.exists():
+    if not path.exists():
         return False
     try:
-        about = dict(json.loads(pyarrow.parquet.read_schema(require_file(place)).metadata[_ABOUT]))
+        metadata = dict(json.loads(pyarrow.parquet.read_schema(require_file(path)).metadata[_METADATA_KEY]))
     except Exception:  # pyarrow and json answer what is foreign or damaged with many unrelated types
-        raise BadInput(f"{place} is not a file of answers; move it away, or choose another folder.") from None
-    if {name: about.get(name) for name in asked} != asked:
-        raise BadInput(f"{place} holds answers of another model, or with other options; choose another folder.")
-    return bool(about.get("shard") == _state(shard))
+        raise BadInput(f"{path} is not a file of answers; move it away, or choose another folder.") from None
+    if {name: metadata.get(name) for name in source} != source:
+        raise BadInput(f"{path} holds answers of another model, or with other options; choose another folder.")
+    return bool(metadata.get("shard") == _state(shard))
 
 
 def _state(shard: Path) -> list[Any]:
@@ -205,45 +196,42 @@ def _state(shard: Path) -> list[Any]:
     return [str(shard), status.st_size, status.st_mtime_ns]
 
 
-def _tables(recognise: Recognizer, shard: Path, options: dict[str, Any], home: str) -> Iterator[pd.DataFrame]:
+def _tables(recognizer: Recognizer, shard: Path, options: PredictOptions, home: str) -> Iterator[pd.DataFrame]:
     """Answers as tables; of a .npy file block by block, so that it may be larger than memory.
 
-    Names of pictures do not begin with `home`.
+    The prefix `home` is removed from names of images.
     """
-
-    def table(answers: Answers) -> pd.DataFrame:
-        return answers.ranked() if options.get("top", 1) > 1 else answers.to_frame()
-
-    if shard.suffix != ".npy":
-        answers = recognise(shard, **{"top": 1, **options})
-        yield table(
-            answers.about(
-                [one.removeprefix(home) if isinstance(one, str) else one for one in answers.names], key=answers.key
-            )
+    blocks: Iterator[Answers]
+    if shard.suffix == ".npy":
+        blocks = (
+            replace(recognizer.answer(rows, options), names=range(part.start, part.stop))
+            for part, rows in DiskRows(shard).blocks()
         )
-        return
-    for part, rows in DiskRows(shard).blocks():
-        answers = recognise(rows, **{"top": 1, **options})
-        yield table(answers.about(range(part.start, part.stop)))
+    else:
+        answers = recognizer.answer(shard, options)
+        names = [name.removeprefix(home) if isinstance(name, str) else name for name in answers.names]
+        blocks = iter([replace(answers, names=names)])
+    for block in blocks:
+        yield block.ranked() if options.top > 1 else block.to_frame()
 
 
-def _write(path: Path, tables: Iterator[pd.DataFrame], about: dict[str, Any]) -> None:
+def _write(path: Path, tables: Iterator[pd.DataFrame], metadata: dict[str, Any]) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    writer = None
+    types = {"i": pyarrow.int64(), "b": pyarrow.bool_(), "f": pyarrow.float64()}
+    encoded, writer = {_METADATA_KEY: json.dumps(metadata)}, None
     try:
         for frame in tables:
-            if writer is None:
-                types = {name: pyarrow.type_for_alias(_TYPES.get(name, "float64")) for name in frame.columns}
-                types |= {side: pyarrow.string() for side in ("for", "against") if side in frame}
-                schema = pyarrow.schema(types.items(), metadata={_ABOUT: json.dumps(about)})
-                writer = pyarrow.parquet.ParquetWriter(path, schema)
             frame["class"] = frame["class"].astype(str)
+            if writer is None:
+                columns = [(name, types.get(dtype.kind, pyarrow.string())) for name, dtype in frame.dtypes.items()]
+                schema = pyarrow.schema(columns, metadata=encoded)
+                writer = pyarrow.parquet.ParquetWriter(path, schema)
             writer.write_table(pyarrow.Table.from_pandas(frame, schema, preserve_index=False))
         if writer is None:  # a shard without rows
-            schema = pyarrow.schema([("row", pyarrow.int64()), ("class", pyarrow.string())])
-            writer = pyarrow.parquet.ParquetWriter(path, schema.with_metadata({_ABOUT: json.dumps(about)}))
+            schema = pyarrow.schema([("row", pyarrow.int64()), ("class", pyarrow.string())], metadata=encoded)
+            writer = pyarrow.parquet.ParquetWriter(path, schema)
     finally:
         if writer is not None:
             writer.close()

@@ -7,84 +7,34 @@ import socket
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import lru_cache
-from types import SimpleNamespace
-from typing import Any
-from urllib.parse import parse_qsl
 
 import uvicorn
-from fastapi import FastAPI
-from pydantic import ValidationError
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
 from uvicorn.supervisors import Multiprocess
 
 import firstsight
 from firstsight._io.child_processes import without_current_folder
-from firstsight._io.terminal import logger
-from firstsight.errors import BadInput
+from firstsight._io.terminal import logger, visible
+from firstsight.errors import BadInput, CannotWrite, FirstsightError, UnknownName, UnreadableFile
 from firstsight.serving import pages
-from firstsight.serving.connections import BACKLOG, STATE, BoundedConnection, Limits, allowed_connections
-from firstsight.serving.json_answers import tell_mistakes
 from firstsight.serving.monitoring import SHARED, json_line, start_log
-from firstsight.serving.routes import ONE, ROUTERS, predict_one
-from firstsight.serving.security import Protection, share_rates
+from firstsight.serving.routes import ROUTERS
+from firstsight.serving.security import (
+    BACKLOG,
+    STATE,
+    BoundedConnection,
+    ConnectionLimits,
+    Protection,
+    allowed_connections,
+    share_rates,
+)
 from firstsight.serving.service import ANY_HOST, ENVIRONMENT, Service, Settings, make_service
-from firstsight.serving.wire_schema import Asked, Problem
+from firstsight.serving.wire_schema import ClassExists, FolderFull, Json, Problem, Refusal, TooBusy
 
-# The short way of a bare picture, past the machinery of forms and routes, which costs more than a light model.
-#
-# It calls the same function as the route does; whatever is out of the ordinary goes the long way.
-
-Handlers = dict[Any, Any]  # what answers an error, by its type
-_ROUTE = SimpleNamespace(path=ONE)  # what counts of requests are kept under
-
-
-class ShortWay:
-    """The ASGI application in front of the routes."""
-
-    def __init__(self, app: ASGIApp, service: Service, handlers: Handlers):
-        self.app, self.service, self.handlers = app, service, handlers
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        asked = None
-        if scope["type"] == "http" and scope["path"] == ONE and scope["method"] == "POST":
-            asked = asked_in(scope["query_string"])
-        if asked is None:
-            await self.app(scope, receive, send)
-            return
-        scope["route"] = _ROUTE
-        answer = await self._answer(Request(scope, receive), asked)
-        await answer(scope, receive, send)
-
-    async def _answer(self, request: Request, asked: Asked) -> Response:
-        try:
-            response: Response = await predict_one(self.service, request, asked)
-            return response
-        except Exception as error:
-            kind = next(kind for kind in type(error).__mro__ if kind in self.handlers)
-            if kind is Exception:  # not one that was raised on purpose
-                logger.error("A picture could not be answered.", exc_info=error)
-            told: Response = await self.handlers[kind](request, error)
-            return told
-
-
-@lru_cache(maxsize=256)
-def asked_in(query: bytes) -> Asked | None:
-    """What a query string asks for; None if something is wrong with it, which the route then tells."""
-    pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
-    if len(dict(pairs)) < len(pairs):
-        return None
-    try:
-        return Asked.model_validate(dict(pairs))
-    except ValidationError:
-        return None
-
-
-# The application: routes over one service, behind the protection.
-
-ABOUT = """Recognises pictures of classes that nobody has labelled, from their descriptions, and learns new classes.
+DESCRIPTION = """Recognises pictures of classes without labelled pictures, from descriptions, and learns new classes.
 
 Pictures are uploaded; addresses are never fetched. An error is `{"error": sentence}`. Whatever changes something needs
 the header `X-Firstsight: 1`. A server with a token wants `Authorization: Bearer TOKEN`."""
@@ -108,37 +58,90 @@ def make_app(service: Service) -> ASGIApp:
     """The ASGI application of a service; it starts and stops with the server that runs it."""
 
     @asynccontextmanager
-    async def living(app: FastAPI) -> AsyncIterator[dict[str, Limits]]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, ConnectionLimits]]:
         service.start()
-        yield {STATE: Limits(service.settings, service.metrics)}  # for the connections of our own server
+        yield {STATE: ConnectionLimits(service.settings, service.metrics)}  # for `BoundedConnection`
         service.stop()  # after the last request was answered
 
     app = FastAPI(
         title="firstsight",
         version=firstsight.__version__,
-        description=ABOUT,
+        description=DESCRIPTION,
         docs_url=None,  # it would load scripts from another host
         redoc_url=None,
-        lifespan=living,
-        responses={status: {"model": Problem, "description": what} for status, what in ERRORS.items()},
+        lifespan=lifespan,
+        default_response_class=Json,
+        responses={status: {"model": Problem, "description": meaning} for status, meaning in ERRORS.items()},
     )
     app.state.service = service
-    tell_mistakes(app)
+    register_error_handlers(app)
     for router in (*ROUTERS, pages.router):
         app.include_router(router)
-    return Protection(ShortWay(app, service, app.exception_handlers), service.settings, service.metrics)
+    return Protection(app, service.settings, service.metrics)
 
 
-# Starting a server: one process, or several that share a folder, a port and their counts.
+# By type: the first that fits. Paths of this machine stay private, so what the disk reports is only logged.
+_STATUS: list[tuple[type[Exception], int, str]] = [
+    (TooBusy, 429, "Too many pictures are waiting; try again in a moment."),
+    (ClassExists, 409, ""),
+    (UnknownName, 404, ""),
+    (UnreadableFile, 503, "The server cannot read its model at the moment; its log says why."),
+    (CannotWrite, 503, "The server could not write to its disk, so nothing was changed; its log says why."),
+    (FolderFull, 507, ""),
+    (BadInput, 422, ""),
+]
+_PHRASES = {404: "There is no such page; /docs lists what there is.", 405: "This cannot be done here that way."}
+
+
+def register_error_handlers(app: FastAPI) -> None:
+    """Answer every error of the app with `{"error": sentence}`."""
+
+    @app.exception_handler(Refusal)
+    async def refused(request: Request, error: Refusal) -> Json:
+        return Json({"error": error.sentence}, error.status, error.headers)
+
+    @app.exception_handler(TooBusy)
+    @app.exception_handler(FirstsightError)
+    async def expected(request: Request, error: Exception) -> Json:
+        status, sentence = problem(error)
+        if status == 503:
+            logger.warning("%s", visible(str(error)))
+        return Json({"error": sentence}, status, {"Retry-After": "1"} if status == 429 else None)
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> Json:
+        detail = str(error.detail)
+        sentence = detail if detail.endswith(".") else _PHRASES.get(error.status_code, detail)
+        return Json({"error": sentence}, error.status_code, error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Json:
+        first = error.errors()[0]
+        field = ".".join(str(step) for step in first.get("loc", ())[1:])[:80]
+        message = " ".join(str(first.get("msg", "it is not valid")).split())[:200]
+        sentence = f"{field or 'The request'}: {message[:1].lower() + message[1:]}; correct it."
+        return Json({"error": sentence}, 422)
+
+    @app.exception_handler(Exception)
+    async def bug(request: Request, error: Exception) -> Json:  # the server that runs the app logs the traceback
+        return Json({"error": "Something went wrong in the server; its log says what. This is a bug."}, 500)
+
+
+def problem(error: Exception) -> tuple[int, str]:
+    """The status and the sentence of an error that was raised on purpose."""
+    sentence = " ".join(str(error).split())
+    return next(
+        ((status, text or sentence) for kind, status, text in _STATUS if isinstance(error, kind)), (422, sentence)
+    )
 
 
 def run(settings: Settings) -> None:
-    """Serve until told to stop (SIGTERM or Ctrl-C); what was accepted is answered before the end."""
+    """Serve until stopped (SIGTERM or Ctrl-C); what was accepted is answered before the end."""
     allowed = allowed_connections(settings.connections)
     if allowed < settings.connections:
         logger.warning("This process may open files for %d connections, not %d.", allowed, settings.connections)
         settings = settings.model_copy(update={"connections": allowed})
-    app = make_app(make_service(settings.model, settings))  # what is wrong with the settings is told here, once
+    app = make_app(make_service(settings.model, settings))  # raises what is wrong with the settings, once
     listening = _listen(settings)
     config = server_config(settings, app)
     with tempfile.TemporaryDirectory(prefix="firstsight-") as folder:
@@ -146,14 +149,14 @@ def run(settings: Settings) -> None:
         if settings.workers > 1:
             share_rates(folder)
             os.environ |= {ENVIRONMENT: settings.model_dump_json(), SHARED: folder}
-            with without_current_folder():  # a worker that has died is started anew at any time
+            with without_current_folder():  # a worker that has died is restarted at any time
                 Multiprocess(config, sockets=[listening]).run()
         else:
             uvicorn.Server(config).run(sockets=[listening])
 
 
 def server_config(settings: Settings, app: ASGIApp) -> uvicorn.Config:
-    """What uvicorn is told; several workers make the application themselves."""
+    """The configuration of uvicorn; several workers make the application themselves."""
     several = settings.workers > 1
     return uvicorn.Config(
         "firstsight.serving.app:app_of_worker" if several else app,

@@ -16,10 +16,9 @@ from starlette.responses import HTMLResponse, Response
 
 from firstsight._io.terminal import logger, visible
 from firstsight.errors import FirstsightError
-from firstsight.serving.json_answers import Refusal
+from firstsight.serving.wire_schema import Refusal
 
-# Files that go out as they are: the page, and a report. Known by exact name: no path of a request reaches the disk.
-
+# Files that are sent unchanged: the page, and a report. Found by exact name: no path of a request reaches the disk.
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -60,38 +59,36 @@ def file_answer(known: Mapping[str, Traversable], name: str) -> Response:
 
 
 @router.get("/")
-def index() -> Any:
+def index() -> Response:
     return file_answer(page(), "index.html")
 
 
 @router.get("/favicon.ico")
-def icon() -> Any:
+def icon() -> Response:
     """What browsers ask for on pages that name none, such as the report."""
     return file_answer(page(), "icon.svg")
 
 
 @router.get("/page/{name:path}")
-def page_file(name: str) -> Any:
+def page_file(name: str) -> Response:
     return file_answer(page(), name)
 
 
 def page() -> dict[str, Traversable]:
     """The files of the page, those that it shares with reports under `parts/`.
 
-    Looked for each time, so that whoever works on it need not start anew.
+    Listed each time, so that an edited file is served without a restart.
     """
     parts = find_files(files("firstsight.web") / "parts")
     return find_files(files("firstsight.web") / "app") | {f"parts/{name}": file for name, file in parts.items()}
 
 
-# The page of the API, written from its OpenAPI document: nothing is loaded from another host, no script runs.
-
-
+# The page of the API follows its OpenAPI document: nothing is loaded from another host, no script runs.
 _DEPTH = 3  # of fields within fields
 
 
 @router.get("/docs")
-def docs(request: Request) -> Any:
+def docs(request: Request) -> Response:
     return HTMLResponse(api_html(request.app.openapi()))
 
 
@@ -99,16 +96,16 @@ def api_html(document: dict[str, Any]) -> str:
     """Every route with what it takes and gives, as one page."""
     info = document["info"]
     routes = [
-        (path, method, about)
+        (path, method, route)
         for path, methods in document["paths"].items()
-        for method, about in methods.items()
-        if isinstance(about, dict) and "responses" in about
+        for method, route in methods.items()
+        if isinstance(route, dict) and "responses" in route
     ]
     contents = "".join(
         f'<li><a href="#{_anchor(path, method)}"><b>{method.upper()}</b> {escape(path)}</a></li>'
         for path, method, _ in routes
     )
-    about = "".join(f"<p>{_sentence(part)}</p>" for part in info["description"].split("\n\n"))
+    introduction = "".join(f"<p>{_sentence(part)}</p>" for part in info["description"].split("\n\n"))
     refusals = "".join(
         f"<dt>{code}</dt><dd>{escape(answer['description'])}</dd>"
         for code, answer in routes[0][2]["responses"].items()
@@ -120,7 +117,7 @@ def api_html(document: dict[str, Any]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<link rel="icon" href="/page/icon.svg"><link rel="stylesheet" href="/page/parts/tokens.css">'
         '<link rel="stylesheet" href="/page/api.css"></head><body><main>'
-        f"<h1>The API of {escape(info['title'])} {escape(info['version'])}</h1>{about}"
+        f"<h1>The API of {escape(info['title'])} {escape(info['version'])}</h1>{introduction}"
         '<p>For programs: <a href="/openapi.json">/openapi.json</a>. For people: <a href="/">the page</a>.</p>'
         f'<nav aria-label="Routes"><ul>{contents}</ul></nav>'
         f"<section><h2>When it says no</h2><dl>{refusals}</dl></section>{sections}</main></body></html>"
@@ -129,8 +126,13 @@ def api_html(document: dict[str, Any]) -> str:
 
 def _section(document: dict[str, Any], path: str, method: str, route: dict[str, Any]) -> str:
     takes = [
-        (f"{one['name']} ({one['in']})", one["schema"], one.get("description", ""), one.get("required", False))
-        for one in route.get("parameters", [])
+        (
+            f"{field['name']} ({field['in']})",
+            field["schema"],
+            field.get("description", ""),
+            field.get("required", False),
+        )
+        for field in route.get("parameters", [])
     ]
     content = route.get("requestBody", {}).get("content", {})
     for body in content.values():
@@ -171,7 +173,7 @@ def _fields(
 def _resolved(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
     """The schema that a reference leads to, or the one of several that is not null."""
     if "anyOf" in schema:
-        schema = next((one for one in schema["anyOf"] if one.get("type") != "null"), schema)
+        schema = next((part for part in schema["anyOf"] if part.get("type") != "null"), schema)
     if "$ref" not in schema:
         return schema
     named: dict[str, Any] = document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[-1]]
@@ -192,7 +194,7 @@ def _table(title: str, fields: list[tuple[str, dict[str, Any], str, bool]]) -> s
 
 def _kind(schema: dict[str, Any]) -> str:
     if "enum" in schema or "const" in schema:
-        return " | ".join(str(one) for one in schema.get("enum", [schema.get("const")]))
+        return " | ".join(map(str, schema.get("enum", [schema.get("const")])))
     kind = "file" if schema.get("format") == "binary" or "contentMediaType" in schema else schema.get("type", "any")
     default = schema.get("default")
     return f"{kind}, else {str(default).lower()}" if default not in (None, "", [], {}) else str(kind)
@@ -225,11 +227,8 @@ def _anchor(path: str, method: str) -> str:
     return escape(f"{method}{path}".replace("/", "-").replace("{", "").replace("}", "").replace(".", "-"))
 
 
-# The report of benchmark records, made when somebody asks for it first.
-
-
 class ReportPage:
-    """A folder of its own, removed at the end; drawing takes a while, so a thread does it."""
+    """The report of benchmark records, drawn by a thread after the first request, in a temporary folder."""
 
     def __init__(self, records: str):
         self.records = records
@@ -240,7 +239,7 @@ class ReportPage:
         self._lock = threading.Lock()
 
     def state(self) -> Literal["making", "ready", "failed"]:
-        """How far it is; the first question starts it."""
+        """How far it is; the first call starts it."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._make, name="report", daemon=True)

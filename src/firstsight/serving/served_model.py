@@ -1,35 +1,36 @@
-"""The model that a server answers with: always the one in its folder, whoever changes it."""
+"""The model that a server answers with, always the one in its folder; and new classes from what a client describes."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
+from firstsight._io.terminal import visible
+from firstsight.encoders.descriptions import describe
+from firstsight.encoders.text import TextEncoder
 from firstsight.errors import BadInput, UnknownName, UnreadableFile
 from firstsight.methods import ZeroShotClassifier
 from firstsight.persistence.class_table import as_labels
 from firstsight.persistence.model_folder import MODEL, SavedModel, load_saved
 from firstsight.recognition import Recognizer
-from firstsight.serving.teaching import checked_name, refuse_unspeakable
-from firstsight.serving.wire_schema import Changed, Described, Done, Undo
+from firstsight.recognition.answers import NONE_OF_THESE
+from firstsight.serving.wire_schema import Attribute, Changed, ClassExists, Described, Done, NewClass, Undo
 
 Stamp = tuple[int, int, int]
 
 
-class ClassExists(BadInput):
-    """A class of this name is there already."""
-
-
 class ServedModel:
     """A Recognizer that follows its folder. Changes go to the folder first, under its lock, and are then read back:
-    whoever is told that a class was added finds it there after a crash, and so do other processes."""
+    a class whose addition was confirmed is there after a crash, and in other processes."""
 
     def __init__(
         self, recognizer: Recognizer, folder: Path | None = None, max_classes: int | None = None, **options: Any
@@ -42,9 +43,9 @@ class ServedModel:
     @classmethod
     def open(cls, folder: str | Path, max_classes: int | None = None, **options: Any) -> ServedModel:
         """The model in a folder."""
-        place = Path(folder).resolve()
-        stamp = _stamp(place)  # before reading: a change in between is found by the next look
-        served = cls(Recognizer.load(place, **options), place, max_classes, **options)
+        folder = Path(folder).resolve()
+        stamp = _stamp(folder)  # before reading: a change in between is found by the next look
+        served = cls(Recognizer.load(folder, **options), folder, max_classes, **options)
         served._stamp = stamp
         return served
 
@@ -77,44 +78,37 @@ class ServedModel:
         return digest
 
     def add(self, table: pd.DataFrame, replace: bool = False) -> Changed:
-        """Know these classes, too; `replace` changes those that exist."""
+        """Add these classes; `replace` changes those that exist."""
 
-        def change(own: Recognizer) -> list[Done]:
-            before = own.descriptions
-            names = as_labels(own.model, table.index)
-            there = [name for name in names if name in before.index]
-            if there and not replace:
+        def change(recognizer: Recognizer) -> list[Done]:
+            known = recognizer.model.classes_.tolist()
+            existing = [name for name in as_labels(recognizer.model, table.index) if name in known]
+            if existing and not replace:
                 raise ClassExists(
-                    f"The model has a class {str(there[0])!r} already; choose another name or replace it."
+                    f"The model has a class {str(existing[0])!r} already; choose another name or replace it."
                 )
-            own.add_classes(table, replace)
-            check_answers(own.model)
-            return [_done(own, name, "changed" if name in there else "added") for name in names]
+            return _add(recognizer, table, replace)
 
         return self._change(change)
 
     def remove(self, names: list[str]) -> Changed:
         """Never answer with these classes again."""
-        return self._change(lambda own: _removed(own, names))
+        return self._change(lambda recognizer: _remove(recognizer, names))
 
     def undo(self, undo: Undo) -> Changed:
         """Take a change back."""
 
-        def change(own: Recognizer) -> list[Done]:
-            done = _removed(own, undo.remove) if undo.remove else []
+        def change(recognizer: Recognizer) -> list[Done]:
+            done = _remove(recognizer, undo.remove) if undo.remove else []
             if undo.restore:
-                before = own.descriptions
-                known = {*map(str, before.index), *(str(row[0]) for row in getattr(own.model, "removed_classes_", []))}
-                for one in undo.restore:
-                    if one.label in known:  # a fit takes names that teaching rejects, and these come back as well
-                        refuse_unspeakable(one.label)
-                    elif checked_name(one.label) != one.label:
+                removed = (str(row[0]) for row in getattr(recognizer.model, "removed_classes_", []))
+                known = {*map(str, recognizer.model.classes_.tolist()), *removed}
+                for described in undo.restore:
+                    if described.label in known:  # a fit takes names that teaching rejects, and these come back as well
+                        validate_class_name(described.label)
+                    elif clean_class_name(described.label) != described.label:
                         raise BadInput("A class's name has no spaces around it and no two in a row; choose another.")
-                table = _table(own, undo.restore)
-                own.add_classes(table, replace=True)
-                check_answers(own.model)
-                names = as_labels(own.model, table.index)
-                done += [_done(own, name, "changed" if name in before.index else "added") for name in names]
+                done += _add(recognizer, _table(recognizer, undo.restore), replace=True)
             return done
 
         if not undo.remove and not undo.restore:
@@ -122,92 +116,225 @@ class ServedModel:
         return self._change(change)
 
     def _change(self, change: Callable[[Recognizer], list[Done]]) -> Changed:
-        """Apply a change. One at a time: the lock is the folder's, or without a folder the recognizer's own."""
+        """Apply a change. One at a time: the lock is that of the folder, or without a folder of the recognizer."""
         if self.folder is None:
             editing = self.recognizer.edit_classes()
         elif _stamp(self.folder) is None:
             raise UnreadableFile(f"{self.folder} holds no model any more; put it back.")
         else:
             editing = Recognizer.changing(self.folder)
-        with editing as own:
-            before = own.descriptions
-            done = change(own)
-            self._check_room(own, len(before))
+        with editing as recognizer:
+            before = recognizer.descriptions
+            done = change(recognizer)
+            n_classes = len(recognizer.model.classes_)
+            if self.max_classes is not None and n_classes > max(self.max_classes, len(before)):
+                raise BadInput(  # every class costs memory, and every answer time
+                    f"The model would have {n_classes:,} classes, but this server teaches no more than "
+                    f"{self.max_classes:,}; remove some, or start it with a larger --max-classes."
+                )
         self.current()
+        numbers = dict(zip(map(str, before.index), before.to_numpy(dtype=float).tolist(), strict=True))
         undo = Undo(
-            remove=[one.label for one in done if one.what == "added"],
+            remove=[entry.label for entry in done if entry.what == "added"],
             restore=[
-                Described.model_validate({"class": one.label, "description": _numbers(before, one.label)})
-                for one in done
-                if one.what != "added"
+                Described(label=entry.label, description=numbers[entry.label])
+                for entry in done
+                if entry.what != "added"
             ],
         )
         return Changed(
-            revision=_revision(own.model),  # of this change, whoever has changed more since then
-            classes=len(own.model.classes_),
+            revision=_revision(recognizer.model),  # of this change; other clients may have changed more since then
+            classes=n_classes,
             done=done,
             undo=undo,
             durable=self.folder is not None,
         )
 
-    def _check_room(self, own: Recognizer, before: int) -> None:
-        """Every class costs memory, and every answer time: whoever may teach cannot take all of both."""
-        if self.max_classes is not None and len(own.model.classes_) > max(self.max_classes, before):
-            raise BadInput(
-                f"The model would have {len(own.model.classes_):,} classes, but this server teaches no more than "
-                f"{self.max_classes:,}; remove some, or start it with a larger --max-classes."
-            )
-
 
 def _stamp(folder: Path) -> Stamp | None:
-    """What tells one writing of the folder from another; None while there is no model."""
+    """What tells two writings of the folder apart; None while there is no model."""
     try:
-        status = os.stat(f"{folder}/{MODEL}")  # asked for every picture, and paths take longer to join than to look at
+        status = os.stat(f"{folder}/{MODEL}")  # called for every image, and paths take longer to join than to look at
     except OSError:
         return None
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _revision(model: ZeroShotClassifier) -> str:
-    named = "\0".join(map(str, model.classes_.tolist())).encode()
-    return hashlib.sha256(named + b"\0\0" + np.ascontiguousarray(model.descriptions_).tobytes()).hexdigest()[:16]
+    names = "\0".join(map(str, model.classes_.tolist())).encode()
+    return hashlib.sha256(names + b"\0\0" + np.ascontiguousarray(model.descriptions_).tobytes()).hexdigest()[:16]
 
 
 def check_answers(model: ZeroShotClassifier) -> None:
-    """Refuse a table of classes with which the model could not answer: one odd class would stop it for all."""
+    """Raise if the model cannot answer with its table of classes: one odd class would stop it for all."""
     rows = np.zeros((2, model.n_features_in_), dtype=np.float32)
     rows[1] = 1
     model.decision_function(rows)
 
 
-def _removed(own: Recognizer, names: list[str]) -> list[Done]:
-    labels = list(dict.fromkeys(as_labels(own.model, names)))
+def _add(recognizer: Recognizer, table: pd.DataFrame, replace: bool) -> list[Done]:
+    before = recognizer.model.classes_.tolist()
+    recognizer.add_classes(table, replace)
+    check_answers(recognizer.model)
+    labels = as_labels(recognizer.model, table.index)
+    return [_done(recognizer, label, "changed" if label in before else "added") for label in labels]
+
+
+def _remove(recognizer: Recognizer, names: list[str]) -> list[Done]:
+    known = recognizer.model.classes_.tolist()
+    labels = list(dict.fromkeys(as_labels(recognizer.model, names)))
     for label in labels:
-        if label not in own.model.classes_.tolist():
-            raise UnknownName("class", str(label), map(str, own.model.classes_.tolist()))
-    done = [_done(own, label, "removed") for label in labels]
-    own.remove_classes(labels)
+        if label not in known:
+            raise UnknownName("class", str(label), map(str, known))
+    done = [_done(recognizer, label, "removed") for label in labels]
+    recognizer.remove_classes(labels)
     return done
 
 
-def _done(own: Recognizer, label: Any, what: Any) -> Done:
-    place = own.model.classes_.tolist().index(label)
-    seen = bool(own.model.seen_code_[place] >= 0)
-    return Done.model_validate({"class": str(label), "seen": seen, "what": what})
+def _done(recognizer: Recognizer, label: Any, what: Literal["added", "changed", "removed"]) -> Done:
+    row = recognizer.model.classes_.tolist().index(label)
+    return Done(label=str(label), seen=bool(recognizer.model.seen_code_[row] >= 0), what=what)
 
 
-def _numbers(table: pd.DataFrame, name: str) -> list[float]:
-    label: Any = name if name in table.index else int(name)  # a model's classes may be numbered
-    numbers: list[float] = table.loc[label].astype(float).tolist()
-    return numbers
-
-
-def _table(own: Recognizer, described: list[Described]) -> pd.DataFrame:
-    width = own.model.descriptions_.shape[1]
-    for one in described:
-        if len(one.description) != width:
-            raise BadInput(f"Class {one.label!r} has {len(one.description)} numbers, but classes here have {width}.")
-    if len({one.label for one in described}) < len(described):
+def _table(recognizer: Recognizer, classes: list[Described]) -> pd.DataFrame:
+    width = recognizer.model.descriptions_.shape[1]
+    for described in classes:
+        if (n := len(described.description)) != width:
+            raise BadInput(f"Class {described.label!r} has {n} numbers, but classes here have {width}.")
+    names = [described.label for described in classes]
+    if len(set(names)) < len(names):
         raise BadInput("A class is described twice; give each class once.")
-    columns = getattr(own.model, "attribute_names_in_", None)
-    return pd.DataFrame([one.description for one in described], index=[one.label for one in described], columns=columns)
+    columns = getattr(recognizer.model, "attribute_names_in_", None)
+    return pd.DataFrame([described.description for described in classes], index=names, columns=columns)
+
+
+# Attributes as the web app shows them: in groups, with a range.
+
+_SEPARATORS = ("::", ":", "=", " ", "_")
+
+
+def attributes_of(model: ZeroShotClassifier) -> list[Attribute]:
+    """One entry per attribute, in the model's order; attributes without names are numbered."""
+    table = model.descriptions_
+    names = [str(name) for name in getattr(model, "attribute_names_in_", [])]
+    names = names or [f"attribute {number}" for number in range(table.shape[1])]
+    low, high = table.min(axis=0).astype(float), table.max(axis=0).astype(float)
+    binary = ((table == 0) | (table == 1)).all(axis=0)
+    return [
+        Attribute(name=name, group=group, label=label, low=low[m], high=high[m], binary=bool(binary[m]))
+        for m, (name, (group, label)) in enumerate(zip(names, grouped(names), strict=True))
+    ]
+
+
+def grouped(names: list[str]) -> list[tuple[str, str]]:
+    """The group and the label of each name, by the first separator that puts several names into one group.
+
+    >>> grouped(["base a", "base o", "mark acute", "mark grave"])[2]
+    ('mark', 'acute')
+    >>> grouped(["has_wing_color::blue", "has_wing_color::red", "has_bill::long", "has_bill::short"])[0]
+    ('has wing color', 'blue')
+    >>> grouped(["stripes", "horns"])
+    [('', 'stripes'), ('', 'horns')]
+    """
+    for separator in _SEPARATORS:
+        pairs = [name.partition(separator) for name in names]
+        sizes = Counter(first for first, found, rest in pairs if found and rest)
+        if sizes and sum(size for size in sizes.values() if size > 1) > len(names) / 2:
+            return [
+                (_words(first), _words(rest)) if found and rest and sizes[first] > 1 else ("", _words(name))
+                for name, (first, found, rest) in zip(names, pairs, strict=True)
+            ]
+    return [("", _words(name)) for name in names]
+
+
+def _words(name: str) -> str:
+    return " ".join(name.replace("_", " ").split())
+
+
+LARGEST = 1e6  # an attribute's value; larger ones are no description and would drown all others
+_FORMULA = ("=", "+", "-", "@", "'")  # a spreadsheet that opens the exported table would run it
+
+
+class SentenceDescriptions:
+    """Sentences → descriptions, with the text model that described the classes; only where one did."""
+
+    def __init__(self, model: ZeroShotClassifier, text_encoder: str | None):
+        self.name = text_model_of([str(name) for name in getattr(model, "attribute_names_in_", [])])
+        self.text_encoder = text_encoder or self.name
+        self._encoder: TextEncoder | None = None
+        self._lock = threading.Lock()
+
+    def __bool__(self) -> bool:
+        return self.name is not None
+
+    def table(self, name: str, text: str) -> pd.DataFrame:
+        """The class's description, as a table of one row."""
+        if not self:
+            raise BadInput("The classes of this model were described by attributes; give attributes, not a sentence.")
+        with self._lock:  # the text model is loaded once, and threads may teach at the same time
+            if self._encoder is None:
+                self._encoder = TextEncoder(self.text_encoder or "")
+            return describe(pd.DataFrame({"text": [text]}, index=[name]), encoder=self._encoder)
+
+
+def text_model_of(attributes: list[str]) -> str | None:
+    """The text model whose numbers the attributes are (`name:0`, `name:1`, …), None if they are of another kind."""
+    first = re.fullmatch(r"(.+):0", attributes[0]) if len(attributes) > 1 else None
+    if first is None or any(name != f"{first[1]}:{number}" for number, name in enumerate(attributes)):
+        return None
+    return first[1]
+
+
+def table_of(new: NewClass, recognizer: Recognizer, sentences: SentenceDescriptions) -> pd.DataFrame:
+    """The description of a new class, as a table of one row with the model's attributes."""
+    name = clean_class_name(new.name)
+    if new.text is not None:
+        if new.attributes or new.like is not None or new.rest is not None:
+            raise BadInput("Give a sentence or attributes, not both.")
+        return sentences.table(name, " ".join(visible(new.text).split()))
+    known = recognizer.descriptions
+    known.columns = known.columns.astype(str)
+    for attribute, value in new.attributes.items():
+        if attribute not in known.columns:
+            raise UnknownName("attribute", attribute[:80], known.columns)
+        if abs(value) > LARGEST:
+            raise BadInput(f"The attribute {attribute!r} is {value:g}; values here lie between ±{LARGEST:g}.")
+    values = _start(new, known, recognizer.model) | new.attributes
+    missing = next((attribute for attribute in known.columns if attribute not in values), None)
+    if missing is not None:
+        raise BadInput(
+            f"The attribute {missing!r} has no value; give it, or `like` a class, or a number for the `rest`."
+        )
+    return pd.DataFrame([[values[attribute] for attribute in known.columns]], index=[name], columns=known.columns)
+
+
+def _start(new: NewClass, known: pd.DataFrame, model: ZeroShotClassifier) -> dict[str, float]:
+    """The attributes that a new class begins with: of the class that it is like, or the same number for all."""
+    if new.like is not None:
+        (label,) = as_labels(model, [new.like])
+        if label not in known.index:
+            raise UnknownName("class", new.like, map(str, known.index))
+        alike: dict[str, float] = known.loc[label].astype(float).to_dict()
+        return alike
+    if new.rest is None:
+        return {}
+    if abs(new.rest) > LARGEST:
+        raise BadInput(f"`rest` is {new.rest:g}; values here lie between ±{LARGEST:g}.")
+    return dict.fromkeys(known.columns, new.rest)
+
+
+def clean_class_name(name: str) -> str:
+    """A class's name that can be shown, written and read back anywhere."""
+    clean = " ".join(name.split())
+    validate_class_name(clean)
+    if clean.startswith(_FORMULA):
+        raise BadInput(f"A class's name may not begin with {clean[0]}, which spreadsheets take for a formula.")
+    return clean
+
+
+def validate_class_name(name: str) -> None:
+    """Reject control characters, half characters and empty names; also the answer where no class fits."""
+    if not name.strip() or visible(name) != name or not name.isprintable():
+        raise BadInput("A class's name must be text that can be shown, without control characters; choose another.")
+    if name.lower() == NONE_OF_THESE:
+        raise BadInput(f"No class can be called {name!r}, which is the answer where none fits; choose another name.")

@@ -1,22 +1,60 @@
-"""What goes over the wire: the schemas of requests and answers, which the OpenAPI document shows."""
+"""Schemas of requests and answers over HTTP, which the OpenAPI document shows; errors and their JSON."""
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+from starlette.responses import JSONResponse
 
-Name = Annotated[str, Field(min_length=1, max_length=200, description="a class's name, as text")]
+from firstsight._io.schemas import ApiSchema
+from firstsight.errors import BadInput
+from firstsight.recognition import Answer, PredictOptions
+from firstsight.recognition.answers import IN_TRAINING
+from firstsight.recognition.explain import ClassLabel
+from firstsight.recognition.scoring import InTraining
+
+LONGEST_NAME = 200
 TOP = 50  # classes that are ranked at most
+Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, description="a class's name, as text")]
 Number = Annotated[float, Field(allow_inf_nan=False)]
-InTraining = Literal["no", "labelled", "unlabelled"]
-IN_TRAINING = "whether training had this very image, with or without its label; null where that cannot be told"
+
+_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode  # created once, not for every answer
 
 
-class Wire(BaseModel):
-    """Base of all: what is not known here is refused, and numbers are finite."""
+class Json(JSONResponse):
+    """JSON in ASCII: a name may hold half a character (a lone surrogate), which UTF-8 has no bytes for."""
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, validate_by_name=True, validate_by_alias=True)
+    def render(self, content: Any) -> bytes:
+        return _encode(content).encode()
+
+
+class Refusal(Exception):
+    """A request that goes no further: a status and a sentence."""
+
+    def __init__(self, status: int, sentence: str, **headers: str):
+        super().__init__(sentence)
+        self.status, self.sentence = status, sentence
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+class TooBusy(Exception):
+    """More images wait than there is room for."""
+
+
+class ClassExists(BadInput):
+    """The model has a class of this name."""
+
+
+class FolderFull(BadInput):
+    """No more images are kept."""
+
+
+class Wire(ApiSchema):
+    """Base of all: unknown fields are rejected, and numbers are finite."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
 
 
 class Problem(Wire):
@@ -25,79 +63,12 @@ class Problem(Wire):
     error: str = Field(description="one sentence")
 
 
-class Asked(Wire):
-    """How pictures are to be looked at."""
+class PredictQuery(PredictOptions):
+    """How images are to be recognised: the options of `Recognizer.predict`, with explanations unless `why` is false."""
 
     top: int = Field(default=5, ge=1, le=TOP, description="how many classes to rank")
-    classes: Literal["all", "seen", "unseen"] = Field(default="all", description="what to choose from")
-    accept_all: bool = Field(default=False, description="name pictures as well that look like nothing known")
-    none_of_these: bool = Field(default=False, description="answer so where no candidate fits, too")
-    reject_share: float = Field(default=0.05, ge=0, le=0.99, description="of known pictures that this may lose")
-    shift_seen: bool = Field(default=False, description="take the calibration's constant off seen classes")
+    classes: Literal["all", "seen", "unseen"] = Field(default="all", description="the candidates")
     why: bool = Field(default=True, description="explain each answer by the attributes")
-
-
-class Candidate(Wire):
-    """A class that a picture may be of."""
-
-    label: str = Field(alias="class")
-    seen: bool = Field(description="whether training had pictures of it")
-    confidence: float | None = Field(description="null where the model has no calibration")
-    score: float
-
-
-class AttributeContribution(Wire):
-    """An attribute, and what it adds to the lead of the answer over the runner-up."""
-
-    attribute: str
-    contribution: float
-    more: bool = Field(description="whether the answer has more of it than the runner-up, or less")
-    text: str = Field(description="the same in words")
-
-
-class OtherAttributes(Wire):
-    """All attributes that are not listed, together."""
-
-    count: int
-    contribution: float
-    text: str
-
-
-class OtherReasons(Wire):
-    """What of the lead does not follow from attributes."""
-
-    contribution: float
-    stacking: float = Field(description="of calibrated stacking: the constants taken off seen classes")
-    training_samples: float = Field(description="of training samples of the two classes")
-    text: str
-
-
-class Reasons(Wire):
-    """Why this class and not the next: contributions that add up to the lead."""
-
-    label: str = Field(alias="class", description="the best class, also where the answer is none of these")
-    instead_of: str = Field(description="the runner-up")
-    lead: float = Field(description="the score of the class less that of the runner-up")
-    text: str
-    supporting: list[AttributeContribution] = Field(alias="for")
-    against: list[AttributeContribution]
-    other_attributes: OtherAttributes
-    other: OtherReasons
-
-
-class Answer(Wire):
-    """What one picture shows."""
-
-    file: str = Field(description="the name that it was uploaded with")
-    label: str | None = Field(alias="class", description='the best class or "none of these"; null with an error')
-    seen: bool | None = None
-    confidence: float | None = None
-    rejected: bool | None = Field(default=None, description="null where nobody can tell: no calibration")
-    distance: float | None = Field(default=None, description="the share of known pictures that are nearer")
-    in_training: InTraining | None = Field(default=None, description=IN_TRAINING)
-    top: list[Candidate] = []
-    why: Reasons | None = None
-    error: str | None = Field(default=None, description="why the picture could not be read")
 
 
 class Predictions(Wire):
@@ -106,7 +77,7 @@ class Predictions(Wire):
 
 
 class ClassEntry(Wire):
-    label: str = Field(alias="class")
+    label: ClassLabel
     seen: bool
 
 
@@ -137,7 +108,7 @@ class Names(Wire):
 class Described(Wire):
     """A class with its numbers in the order of the model's attributes."""
 
-    label: Name = Field(alias="class")
+    label: Name = Field(validation_alias="class", serialization_alias="class")
     description: list[Number] = Field(min_length=1, max_length=20_000)
 
 
@@ -162,7 +133,7 @@ class Changed(Wire):
 
 class Kept(Wire):
     kept: str = Field(description="the file's name, which is made from its content")
-    label: str = Field(alias="class")
+    label: ClassLabel
     pictures: int = Field(description="how many are kept in all")
 
 
@@ -199,7 +170,7 @@ class Abilities(Wire):
     durable: bool
 
 
-class Limits(Wire):
+class RequestLimits(Wire):
     pictures: int
     upload_bytes: int
     request_bytes: int
@@ -220,7 +191,7 @@ class ModelFacts(Wire):
     expected: dict[str, float] | None = Field(description="accuracies to expect of new classes, as fractions")
     attributes: list[Attribute]
     can: Abilities
-    limits: Limits
+    limits: RequestLimits
 
 
 class Sample(ClassEntry):
@@ -234,10 +205,10 @@ class Samples(Wire):
     samples: list[Sample]
 
 
-Places = dict[str, list[float] | None]  # x and y by the space's name
+Positions = dict[str, list[float] | None]  # x and y by the space's name
 
 
-class Space(Wire):
+class MapSpace(Wire):
     name: str
     title: str
     note: str
@@ -249,17 +220,17 @@ class MapSample(ClassEntry):
     in_training: InTraining | None = Field(description=IN_TRAINING)
     answer: str = Field(description="what the model takes it for")
     picture: str | None
-    at: Places
+    at: Positions
 
 
 class MapClass(ClassEntry):
     taught: bool = Field(description="added after the map was laid out")
-    at: Places
+    at: Positions
 
 
 class Map(Wire):
     revision: str
-    spaces: list[Space]
+    spaces: list[MapSpace]
     samples: list[MapSample]
     classes: list[MapClass]
 
@@ -271,13 +242,13 @@ class ClassAccuracy(ClassEntry):
     taken_for: str | None
 
 
-class Curve(Wire):
+class TradeOffCurve(Wire):
     constants: list[float] = Field(description="taken off the scores of seen classes")
     ts: list[float]
     tr: list[float]
     h: list[float]
-    now: int = Field(description="the place of the constant 0")
-    suggested: int | None = Field(description="the place of the calibration's constant")
+    now: int = Field(description="the index of the constant 0")
+    suggested: int | None = Field(description="the index of the calibration's constant")
 
 
 class TrainingCounts(Wire):
@@ -298,7 +269,7 @@ class Measured(Wire):
     training: TrainingCounts
     figures: dict[str, float | None]
     per_class: list[ClassAccuracy]
-    trade_off: Curve | None
+    trade_off: TradeOffCurve | None
     expected: dict[str, float] | None
     report: str | None
 
@@ -316,8 +287,3 @@ class Health(Wire):
 class Readiness(Wire):
     ready: bool
     error: str | None = None
-
-
-def by_alias(value: BaseModel) -> dict[str, Any]:
-    """As it goes over the wire."""
-    return value.model_dump(by_alias=True)

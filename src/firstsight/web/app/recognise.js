@@ -86,18 +86,18 @@ class Recognise {
 
   options() {
     const { calibrated } = this.app.model;
-    this.choice = { classes: "all", accept_all: false, none_of_these: false, shift_seen: false };
+    this.choice = { classes: "all" }; // options of /api/predict that differ from its defaults
     const again = () => { if (this.pictures.length) this.recognise(this.pictures); };
     const select = el("select", { onchange: () => { this.choice.classes = select.value; again(); } },
       [["all", "all classes"], ["seen", "seen ones only"], ["unseen", "unseen ones only"]].map(([value, words]) => el("option", { value }, words)));
-    const box = (key, words) => {
-      const made = el("input", { type: "checkbox", onchange: () => { this.choice[key] = made.checked; again(); } });
-      return el("label", { class: "check" }, made, el("span", {}, words));
+    const box = (key, checked, words) => {
+      const input = el("input", { type: "checkbox", onchange: () => { if (input.checked) this.choice[key] = checked; else delete this.choice[key]; again(); } });
+      return el("label", { class: "check" }, input, el("span", {}, words));
     };
     return el("details", { class: "panel" }, el("summary", {}, "Options"),
       el("label", { class: "control" }, el("span", {}, "Choose among"), select),
       calibrated
-        ? [box("accept_all", "Name everything, even what looks like nothing the model has seen"), box("none_of_these", "Say “none of these” where no class fits well"), box("shift_seen", "Hold seen classes back by the measured constant")]
+        ? [box("reject_far", false, "Name everything, even what looks like nothing the model has seen"), box("reject_share", 0.05, "Say “none of these” where no class fits well"), box("shift_seen", true, "Hold seen classes back by the measured constant")]
         : null);
   }
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from firstsight.cli.learn import expectation
 from firstsight.evaluation.calibration import Calibration, Scale
-from firstsight.recognition.learning import expectation
 
 
 def estimated(t1, n_folds, held_out, training):
