@@ -103,7 +103,7 @@ def test_names_survive_the_model_folder(task, model, tmp_path):
 )
 def test_other_columns_are_an_error_that_names_them(task, model, change, words):
     X = change(named(task.X_unseen))
-    for ask in (model.predict, model.decision_function, Recognizer(model)):
+    for ask in (model.predict, model.decision_function, Recognizer(model).predict):
         with pytest.raises(BadInput) as error:
             ask(X)
         assert all(word in str(error.value) for word in words), error.value
@@ -114,7 +114,7 @@ def test_without_names_columns_are_taken_by_position_and_counted(task, model):
     # pandas calls the columns of an array 0, 1, 2, …, and a file has these as text: they are positions, not names.
     for columns in (range(task.X.shape[1]), map(str, range(task.X.shape[1]))):
         np.testing.assert_array_equal(model.predict(pd.DataFrame(task.X_unseen, columns=list(columns))), expected)
-    for ask in (model.predict, Recognizer(model)):
+    for ask in (model.predict, Recognizer(model).predict):
         with pytest.raises(BadInput, match=f"{task.X.shape[1]}"):
             ask(task.X_unseen[:, 1:])
 
