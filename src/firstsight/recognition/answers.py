@@ -22,8 +22,8 @@ from firstsight._io.terminal import counted
 from firstsight.data import read_descriptions
 from firstsight.encoders.thumbnails import thumbnail
 from firstsight.errors import BadInput
-from firstsight.evaluation.calibration import Confidences, reference_scores, standing
-from firstsight.evaluation.novelty import FAR_SHARE
+from firstsight.evaluation.calibration import Confidences, margin, reference_scores
+from firstsight.evaluation.novelty import FAR_SHARE, NoveltyDetector
 from firstsight.methods import BestClasses, ZeroShotClassifier
 from firstsight.persistence.class_table import as_labels
 from firstsight.recognition.explain import ClassLabel, Reasons, explain
@@ -350,26 +350,26 @@ def rank_classes(
     if calibration is None or confidences is None or reference is None:
         return answers
     answers, lost = replace(answers, confidence=confidences.of(scores)), 0.0
-    if calibration.familiarity is not None:
-        answers = _with_distance(answers, calibration.familiarity, X, options.reject_far)
+    if calibration.novelty is not None:
+        answers = _with_distance(answers, calibration.novelty, X, options.reject_far)
         lost = FAR_SHARE if options.reject_far else 0.0
     if options.reject_share is not None:
         threshold = calibration.scale_for(seen, options.shift_seen).threshold(options.reject_share, lost)
-        low = standing(scores[:, 0], *reference) < threshold
+        low = margin(scores[:, 0], *reference) < threshold
         answers = replace(answers, rejected=low if answers.rejected is None else low | answers.rejected)
     return answers
 
 
-def _with_distance(answers: Answers, familiarity: Any, X: Any, reject_far: bool) -> Answers:
+def _with_distance(answers: Answers, novelty: NoveltyDetector, X: Any, reject_far: bool) -> Answers:
     """The answers with the samples' distance, which lowers confidence."""
     assert answers.confidence is not None
-    distance = familiarity.distance(X)
-    far = familiarity.far(distance)
+    distance = novelty.distance(X)
+    far = novelty.far(distance)
     return replace(
         answers,
-        confidence=answers.confidence * familiarity.known(distance)[:, None],
+        confidence=answers.confidence * novelty.confidence_factor(distance)[:, None],
         rejected=far if reject_far else None,
-        distance=familiarity.nearer(distance),
+        distance=novelty.share_nearer(distance),
         far=far,
     )
 
