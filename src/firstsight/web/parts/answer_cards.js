@@ -210,7 +210,7 @@ export function asCsv(entries) {
   return [head, ...lines].map((line) => line.map(csvCell).join(",")).join("\n") + "\n";
 }
 
-// As `firstsight.recognition.explain.as_columns`.
+// As `firstsight.recognition.explain.Reasons.columns`.
 function reasonColumns(why) {
   const side = (found) => (found ?? []).map((one) => one.text).join("; ");
   return { compared: why?.text ?? "", for: side(why?.for), against: side(why?.against), other_attributes: why?.other_attributes.text ?? "", other: why?.other.text ?? "" };
