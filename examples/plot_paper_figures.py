@@ -11,9 +11,9 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from firstsight.reporting.embedding_maps import map_picture, read_map
+from firstsight.reporting.charts import rounds_chart, study_chart
+from firstsight.reporting.embedding_maps import map_figure, read_map
 from firstsight.reporting.figure_style import png_of
-from firstsight.reporting.line_charts import rounds_chart, study_chart
 from firstsight.reporting.results import read_results
 
 RECORDS = next(folder for folder in (Path("results"), Path("../results")) if folder.is_dir())
@@ -33,7 +33,7 @@ def show(picture):
 # %%
 # Figure 1: samples (dots) and descriptions (squares) in visual, inductive and transductive space. In the visual space
 # there are no descriptions; in the transductive one, unseen classes have come to their descriptions.
-show(map_picture("CUB", read_map(RECORDS / "maps" / "CUB.npz")))
+show(map_figure("CUB", read_map(RECORDS / "maps" / "CUB.npz")))
 
 # %%
 # Figure 3: accuracy of each round of pseudo-labels, and how many pseudo-labels were right.

@@ -23,7 +23,7 @@ from firstsight.methods import DEFAULT_METHOD, DEFAULT_TRANSDUCTIVE_METHOD
 from firstsight.reporting.accuracy_tables import chosen_note, figure_cell, mark_notes, places
 from firstsight.reporting.results import SETTINGS, TITLES, Results, read_results
 from firstsight.reporting.run_tables import tuning_table
-from firstsight.reporting.table import Cell, Column, Row, Table, markdown_table
+from firstsight.reporting.table import Column, Row, Table, TableCell, markdown_table
 
 _SHOWN = ("t1", "h")  # the figure that each setting is judged by
 _SHORT = ("CUB", "SUN397_CLIP")  # attributes by people with ResNet's features, and CLIP's features
@@ -48,7 +48,7 @@ def short_table(results: Results) -> str:
     for method in filter(None, [strongest, *ours]):
         values = [[results.mean_of(d, method, metric) for metric in _SHOWN] for d in shown]
         cells = ["/".join("–" if value is None else f"{value:.1f}" for value in pair) for pair in values]
-        lines.append(f"| {results.label(method) if method in results.about else method} | {' | '.join(cells)} |")
+        lines.append(f"| {results.label(method) if method in results.example else method} | {' | '.join(cells)} |")
     note = f"† transductive. {strongest} has the highest mean T1, over all data sets, of the other inductive methods."
     return "\n".join([*lines, "", note])
 
@@ -79,7 +79,7 @@ def results_table(results: Results) -> Table:
         rows.append(heading)
         for method in methods:
             cells = [figure_cell(results, d, method, metric, marks[d, metric]) for d, metric in figures]
-            rows.append([Cell(results.label(method)), Cell(_seeds(results, method)), *cells])
+            rows.append([TableCell(results.label(method)), TableCell(_seeds(results, method)), *cells])
     notes = [
         "T1: accuracy on unseen classes when only these are candidates. H: harmonic mean of the accuracies on unseen "
         "and on seen classes when all are candidates. Seeds: the number of runs behind a mean ± standard deviation; a "

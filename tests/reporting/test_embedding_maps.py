@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from firstsight.errors import BadInput, UnreadableFile
-from firstsight.reporting.embedding_maps import map_picture, read_maps
+from firstsight.reporting.embedding_maps import map_figure, read_maps
 
 
 def _map(folder):
     ((dataset, arrays),) = read_maps(folder, {})
-    return map_picture(dataset, arrays)
+    return map_figure(dataset, arrays)
 
 
 def test_a_map_has_six_panels_with_dots_and_from_the_second_on_squares(synthetic, tmp_path):

@@ -5,8 +5,15 @@ import re
 import matplotlib
 import pytest
 
-from firstsight.reporting.charts import class_chart, confusion_chart, overview_chart, trade_off_chart
-from firstsight.reporting.embedding_maps import map_picture, read_maps
+from firstsight.reporting.charts import (
+    class_chart,
+    confusion_chart,
+    overview_chart,
+    rounds_chart,
+    study_chart,
+    trade_off_chart,
+)
+from firstsight.reporting.embedding_maps import map_figure, read_maps
 from firstsight.reporting.figure_style import (
     COLOURS,
     MANY_COLOURS,
@@ -19,7 +26,6 @@ from firstsight.reporting.figure_style import (
     slug,
     svg_of,
 )
-from firstsight.reporting.line_charts import rounds_chart, study_chart
 
 
 def test_without_their_records_there_are_no_charts(read, synthetic):
@@ -28,7 +34,7 @@ def test_without_their_records_there_are_no_charts(read, synthetic):
         assert draw(bare, "CUB") is None
     assert study_chart(bare, "CUB", "separation") is None
     assert read_maps(bare.folder, bare.splits) == []
-    assert map_picture("CUB", {}) is None
+    assert map_figure("CUB", {}) is None
 
 
 def test_names_with_dollars_and_letters_without_a_shape_are_drawn(read, synthetic, recwarn):

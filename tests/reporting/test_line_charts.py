@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstsight.reporting.line_charts import rounds_chart, study_chart
+from firstsight.reporting.charts import rounds_chart, study_chart
 
 
 def _lines(axis):

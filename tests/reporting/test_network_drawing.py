@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from firstsight.reporting.network_drawing import network_drawing
+from firstsight.reporting.embedding_maps import network_drawing
 from firstsight.reporting.page import all_sections
 
 

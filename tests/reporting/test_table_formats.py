@@ -6,9 +6,9 @@ from html.parser import HTMLParser
 import pytest
 
 from firstsight.reporting.table import (
-    Cell,
     Column,
     Table,
+    TableCell,
     csv_table,
     html_table,
     latex_table,
@@ -42,9 +42,13 @@ class Texts(HTMLParser):
 @pytest.fixture
 def table():
     columns = [Column("method", is_number=False), Column("T1", NASTY), Column("H", NASTY)]
-    rows = ["a space", [Cell(NASTY), Cell("1.0 ± 0.1", "paper 2.0", "best"), Cell("–")]]
+    rows = ["a space", [TableCell(NASTY), TableCell("1.0 ± 0.1", "paper 2.0", "best"), TableCell("–")]]
     rows.append(
-        [Cell("b", mark="ours"), Cell("0.5", mark="second", sign="t", share=0.5), Cell("failed", mark="failed")]
+        [
+            TableCell("b", mark="ours"),
+            TableCell("0.5", mark="second", sign="t", share=0.5),
+            TableCell("failed", mark="failed"),
+        ]
     )
     return Table("name", NASTY, columns, rows, [NASTY], [{"a": 1, "b": NASTY}, {"a": None, "c": 2.5}])
 
@@ -94,12 +98,12 @@ def test_code_in_a_note_stays_code(table):
 def test_csv_holds_the_tidy_figures_and_else_the_texts(table):
     lines = list(csv.reader(csv_table(table).splitlines()))
     assert lines == [["a", "b", "c"], ["1", NASTY, ""], ["", "", "2.5"]]
-    plain = Table("name", "", [Column("x"), Column("y", "g")], [[Cell("1"), Cell("2")]])
+    plain = Table("name", "", [Column("x"), Column("y", "g")], [[TableCell("1"), TableCell("2")]])
     assert csv_table(plain) == "x,g y\n1,2\n"
 
 
 def test_a_name_is_no_formula_in_a_spreadsheet():
-    plain = Table("name", "", [Column("x")], [[Cell("=1+2")], [Cell("-3")]])
+    plain = Table("name", "", [Column("x")], [[TableCell("=1+2")], [TableCell("-3")]])
     assert csv_table(plain) == "x\n'=1+2\n-3\n"
     assert csv_table(Table("name", "", [], [], [], [{"x": "@a", "y": -3.5}])) == "x,y\n'@a,-3.5\n"
 

@@ -29,7 +29,7 @@ def report(
     from firstsight.reporting import report as make_report
 
     with progress("tables and figures", total=None) as show:
-        page = make_report(results, out, lambda done, of: show(done, of=of))
+        page = make_report(results, out, lambda done, total: show(done, of=total))
     screen().print(f"{page}")
     if open == Open.yes:
         import webbrowser

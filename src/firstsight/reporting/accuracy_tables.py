@@ -19,7 +19,7 @@ from firstsight.evaluation.significance import (
 )
 from firstsight.experiments.records import Record
 from firstsight.reporting.results import CALIBRATED_H, SETTINGS, TITLES, Results, published, setting_of
-from firstsight.reporting.table import Cell, Column, Row, Table, signed, spread, words
+from firstsight.reporting.table import Column, Row, Table, TableCell, signed, spread, words
 
 # The two tables of accuracies: every method on every data set, beside published figures where there are any.
 
@@ -48,9 +48,9 @@ def accuracy_table(results: Results, setting: str) -> Table | None:
     rows: list[Row] = []
     tidy: list[dict[str, Any]] = []
     methods = {r.method for r in records}
-    for heading, space, own in results.by_space(methods):
+    for heading, space, grouped in results.by_space(methods):
         rows.append(heading)
-        for method in own:
+        for method in grouped:
             cells = [replace(name_cell(results, method), detail=_name_in_paper(method, setting, datasets))]
             for dataset in datasets:
                 for metric in metrics:
@@ -62,9 +62,9 @@ def accuracy_table(results: Results, setting: str) -> Table | None:
     return Table(name, title, columns, rows, _notes(results, setting, datasets, methods), tidy)
 
 
-def name_cell(results: Results, method: str) -> Cell:
+def name_cell(results: Results, method: str) -> TableCell:
     """A method's name with its marks, picked out where the project calls the method its own."""
-    return Cell(results.label(method), mark="ours" if method in results.settings.ours else "")
+    return TableCell(results.label(method), mark="ours" if method in results.settings.ours else "")
 
 
 def places(results: Results, dataset: str, metric: str) -> dict[str, str]:
@@ -78,13 +78,13 @@ def places(results: Results, dataset: str, metric: str) -> dict[str, str]:
     return {method: marks[value] for method, value in means.items() if value in marks}
 
 
-def figure_cell(results: Results, dataset: str, method: str, metric: str, marks: dict[str, str]) -> Cell:
+def figure_cell(results: Results, dataset: str, method: str, metric: str, marks: dict[str, str]) -> TableCell:
     """A figure over its seeds, and what has to be known of it: failed seeds, a collapse, whether it was tuned."""
     setting = setting_of(metric)
     values = list(results.by_seed(dataset, method, metric).values())
     failed = results.runs(dataset, method, setting, status="failed")
     if not values:
-        return Cell("failed", mark="failed") if failed else Cell("–")
+        return TableCell("failed", mark="failed") if failed else TableCell("–")
     details = []
     if failed:
         details.append(f"{len(failed)} of {len(failed) + len(values)} seeds failed")
@@ -92,7 +92,7 @@ def figure_cell(results: Results, dataset: str, method: str, metric: str, marks:
     if any(run.collapsed for run in runs):
         details.append("collapsed")
     sign = CHOSEN[chosen(runs)][0]
-    return Cell(spread(values), "; ".join(details), marks.get(method, ""), sign, share=mean(values) / 100)
+    return TableCell(spread(values), "; ".join(details), marks.get(method, ""), sign, share=mean(values) / 100)
 
 
 def chosen(runs: Collection[Record]) -> str:
@@ -104,11 +104,11 @@ def chosen(runs: Collection[Record]) -> str:
 def mark_notes(results: Results, methods: Collection[str]) -> list[str]:
     """What the marks of figures and methods mean, as far as there are such methods."""
     notes = ["Bold is best, underlined second in its column."]
-    if any(results.about[m].transductive for m in methods):
+    if any(results.example[m].transductive for m in methods):
         notes.append("† transductive: has seen the test rows, without their labels, in training.")
-    told = sorted({results.about[m].extra_supervision for m in methods} - {""})
-    if told:
-        notes.append(f"* gets extra supervision, and is therefore not ranked: {'; '.join(told)}.")
+    supervision = sorted({results.example[m].extra_supervision for m in methods} - {""})
+    if supervision:
+        notes.append(f"* gets extra supervision, and is therefore not ranked: {'; '.join(supervision)}.")
     return notes
 
 
@@ -120,7 +120,7 @@ def chosen_note(results: Results) -> str:
     return f"Behind a figure, {'; '.join(said)}." if said else ""
 
 
-def _beside_the_paper(cell: Cell, results: Results, dataset: str, method: str, metric: str) -> Cell:
+def _beside_the_paper(cell: TableCell, results: Results, dataset: str, method: str, metric: str) -> TableCell:
     """The cell with the published figure and the difference from it, if there is one."""
     paper = published(dataset, method, metric)
     if not paper:
@@ -134,13 +134,13 @@ def _line(results: Results, dataset: str, method: str, metric: str, space: str) 
     setting = setting_of(metric)
     values = list(results.by_seed(dataset, method, metric).values())
     paper = published(dataset, method, metric)
-    about = results.about[method]
+    example = results.example[method]
     return {
         "dataset": dataset,
         "method": method,
         "space": space,
-        "transductive": about.transductive,
-        "extra_supervision": about.extra_supervision,
+        "transductive": example.transductive,
+        "extra_supervision": example.extra_supervision,
         "setting": setting,
         "metric": metric,
         "mean": round(mean(values), 2) if values else None,
@@ -167,9 +167,10 @@ def _notes(results: Results, setting: str, datasets: list[str], methods: set[str
     if any(figures.values()):
         notes.append("Beneath: the figure that the paper prints, and the difference of ours from it.")
         notes.append("The paper's features are ResNet-101, which those of these records need not be.")
-        for own in figures.values():
+        for published_figures in figures.values():
             notes += [
-                f"Published figure of {n}." for n in sorted({f"{p.name_in_paper}: {p.note}" for p in own if p.note})
+                f"Published figure of {n}."
+                for n in sorted({f"{p.name_in_paper}: {p.note}" for p in published_figures if p.note})
             ]
     return notes
 
@@ -190,13 +191,13 @@ def calibration_table(results: Results) -> Table | None:
     columns = [*words("method"), *(Column(_SHOWN[name], d) for d in datasets for name in shown)]
     rows: list[Row] = []
     tidy: list[dict[str, Any]] = []
-    for heading, _, own in results.by_space([m for m in results.methods if any(figures[d, m] for d in datasets)]):
+    for heading, _, grouped in results.by_space([m for m in results.methods if any(figures[d, m] for d in datasets)]):
         rows.append(heading)
-        for method in own:
+        for method in grouped:
             cells = [name_cell(results, method)]
             for dataset in datasets:
                 values = figures[dataset, method]
-                cells += [Cell(spread(values.get(name, []))) for name in shown]
+                cells += [TableCell(spread(values.get(name, []))) for name in shown]
                 means = {name: round(mean(v), 4) for name, v in values.items() if v}
                 tidy += [{"dataset": dataset, "method": method, **means}] if means else []
             rows.append(cells)
@@ -216,8 +217,8 @@ def calibration_table(results: Results) -> Table | None:
 def _incompletely_calibrated(figures: Mapping[tuple[str, str], Values]) -> list[str]:
     """H calibrated is not made with every benchmark: which cells lack it, and where it is of fewer seeds than H."""
     counts = {cell: (len(v["calibrated_h"]), len(v["h"])) for cell, v in figures.items() if v}
-    fewer = [f"{m} on {d} ({own} of {of})" for (d, m), (own, of) in counts.items() if 0 < own < of]
-    notes = ["H cal. is – where a method was not calibrated."] if any(own == 0 for own, _ in counts.values()) else []
+    fewer = [f"{m} on {d} ({n} of {total})" for (d, m), (n, total) in counts.items() if 0 < n < total]
+    notes = ["H cal. is – where a method was not calibrated."] if any(n == 0 for n, _ in counts.values()) else []
     return notes + ([f"Calibrated for fewer seeds than H is of: {', '.join(fewer)}."] if fewer else [])
 
 
@@ -225,9 +226,9 @@ def _trade_off(results: Results, dataset: str, method: str) -> Values:
     runs = [(r, r.seen_unseen) for r in results.runs(dataset, method, "gzsl") if r.seen_unseen]
     if not runs:
         return {}
-    fixed = [own.calibrated for _, own in runs if own.calibrated]
+    fixed = [measured.calibrated for _, measured in runs if measured.calibrated]
     values_of: dict[str, list[float | None]] = {
-        "ausuc": [own.ausuc for _, own in runs],
+        "ausuc": [measured.ausuc for _, measured in runs],
         "h": [r.h for r, _ in runs],
         "calibrated_h": [f.h for f in fixed],
         "calibrated_ts": [f.ts for f in fixed],
@@ -255,7 +256,7 @@ class Ranking(NamedTuple):
 
 def rankings(results: Results) -> list[Ranking]:
     """Every comparison that the records allow: of each kind of method, in each figure."""
-    made = []
+    found = []
     for kind in ("inductive", "transductive"):
         methods = [m for m in results.ranked() if results.is_inductive(m) == (kind == "inductive")]
         for metric in METRICS:
@@ -266,65 +267,66 @@ def rankings(results: Results) -> list[Ranking]:
             if len(datasets) >= LEAST and len(whole) >= LEAST:
                 left_out = [m for m in methods if figures[m] and m not in whole]
                 comparison = compare_ranks({m: [figures[m][d] for d in datasets] for m in whole})
-                made.append(Ranking(kind, metric, datasets, left_out, comparison))
-    return made
+                found.append(Ranking(kind, metric, datasets, left_out, comparison))
+    return found
 
 
 def _shared(datasets: Iterable[str], figures: Mapping[str, Mapping[str, float]]) -> tuple[list[str], list[str]]:
     """Data sets and the methods that have all of them, as many figures as possible: a rank needs every rival."""
-    order = sorted(datasets, key=lambda d: -sum(d in own for own in figures.values()))
+    order = sorted(datasets, key=lambda d: -sum(d in by_dataset for by_dataset in figures.values()))
     choices = [
-        (order[:n], [m for m, own in figures.items() if own.keys() >= set(order[:n])])
+        (order[:n], [m for m, by_dataset in figures.items() if by_dataset.keys() >= set(order[:n])])
         for n in range(LEAST, len(order) + 1)
     ]
     return max(choices, key=lambda choice: len(choice[0]) * len(choice[1]), default=([], []))
 
 
-def rank_table(results: Results, made: list[Ranking]) -> Table | None:
+def rank_table(results: Results, found: list[Ranking]) -> Table | None:
     """Mean ranks, a row per method; the columns are the figures that can be compared."""
-    if not made:
+    if not found:
         return None
-    metrics = [metric for metric in METRICS if any(one.metric == metric for one in made)]
+    metrics = [metric for metric in METRICS if any(ranking.metric == metric for ranking in found)]
     rows: list[Row] = []
-    for kind in dict.fromkeys(one.kind for one in made):
-        own = {one.metric: one.comparison.ranks for one in made if one.kind == kind}
+    for kind in dict.fromkeys(ranking.kind for ranking in found):
+        ranks_of = {ranking.metric: ranking.comparison.ranks for ranking in found if ranking.kind == kind}
         methods = sorted(
-            {m for ranks in own.values() for m in ranks}, key=lambda m: min(r.get(m, 99.0) for r in own.values())
+            {m for ranks in ranks_of.values() for m in ranks},
+            key=lambda m: min(r.get(m, 99.0) for r in ranks_of.values()),
         )
-        best = {metric: min(ranks.values()) for metric, ranks in own.items()}
+        best = {metric: min(ranks.values()) for metric, ranks in ranks_of.items()}
         rows.append(f"{kind} methods")
         for method in methods:
-            row = [own.get(metric, {}).get(method) for metric in metrics]
+            row = [ranks_of.get(metric, {}).get(method) for metric in metrics]
             marks = ["best" if r is not None and r == best[m] else "" for r, m in zip(row, metrics, strict=True)]
-            cells = [Cell("–" if r is None else f"{r:.2f}", mark=mark) for r, mark in zip(row, marks, strict=True)]
+            cells = [TableCell("–" if r is None else f"{r:.2f}", mark=mark) for r, mark in zip(row, marks, strict=True)]
             rows.append([name_cell(results, method), *cells])
     tidy = [
         {
-            "kind": one.kind,
-            "metric": one.metric,
+            "kind": ranking.kind,
+            "metric": ranking.metric,
             "method": method,
             "mean_rank": round(rank, 4),
-            "data_sets": len(one.datasets),
-            "p": one.comparison.p,
-            "critical_difference": round(one.comparison.critical_difference, 4),
+            "data_sets": len(ranking.datasets),
+            "p": ranking.comparison.p,
+            "critical_difference": round(ranking.comparison.critical_difference, 4),
         }
-        for one in made
-        for method, rank in one.comparison.ranks.items()
+        for ranking in found
+        for method, rank in ranking.comparison.ranks.items()
     ]
     notes = [
         "Rank 1 is the best of a data set, equals share the mean of their places; the mean is over data sets. "
         "Inductive and transductive methods are ranked apart, since these have seen the test rows.",
     ]
-    title = f"Mean rank over {' or '.join(sorted({str(len(one.datasets)) for one in made}))} data sets"
+    title = f"Mean rank over {' or '.join(sorted({str(len(ranking.datasets)) for ranking in found}))} data sets"
     return Table("ranks", title, [*words("method"), *(Column(METRICS[m]) for m in metrics)], rows, notes, tidy)
 
 
-def verdict(one: Ranking) -> str:
+def verdict(ranking: Ranking) -> str:
     """What the tests say of one comparison, and who is not in it."""
-    p = "< 0.0001" if one.comparison.p < 1e-4 else f"= {one.comparison.p:.4f}"
-    differ = "more than chance explains" if one.comparison.p < 0.05 else "no more than chance explains"
-    said = f"{', '.join(one.datasets)}: ranks differ by {differ} (Friedman, p {p})."
-    return said + (f" Not run on all of these: {', '.join(one.left_out)}." if one.left_out else "")
+    p = "< 0.0001" if ranking.comparison.p < 1e-4 else f"= {ranking.comparison.p:.4f}"
+    differ = "more than chance explains" if ranking.comparison.p < 0.05 else "no more than chance explains"
+    said = f"{', '.join(ranking.datasets)}: ranks differ by {differ} (Friedman, p {p})."
+    return said + (f" Not run on all of these: {', '.join(ranking.left_out)}." if ranking.left_out else "")
 
 
 # Is the leader ahead of the runner-up by more than chance explains: that of seeds, and that of classes?
@@ -346,7 +348,7 @@ def significance_table(results: Results) -> Table | None:
         rows += [dataset] * bool(pairs)
         for metric, among, first, second in pairs:
             cells, line = _compared(results, dataset, metric, first, second)
-            rows.append([Cell(TITLES[metric]), Cell(among), *cells])
+            rows.append([TableCell(TITLES[metric]), TableCell(among), *cells])
             tidy.append({"dataset": dataset, "metric": metric, "among": among, **line})
     if not rows:
         return None
@@ -384,7 +386,7 @@ def _pairs(results: Results, dataset: str) -> Iterator[tuple[str, str, str, str]
 
 def _compared(
     results: Results, dataset: str, metric: str, first: str, second: str
-) -> tuple[list[Cell], dict[str, Any]]:
+) -> tuple[list[TableCell], dict[str, Any]]:
     figures = [results.by_seed(dataset, method, metric) for method in (first, second)]
     comparison = compare(*figures)
     classes = compare_classes(*(_accuracies(results, dataset, method, metric) for method in (first, second)))
@@ -396,11 +398,13 @@ def _compared(
     line = {"leader": first, "runner_up": second, "difference": round(difference, 2), "test": comparison.test}
     line |= {"leader_seeds": len(figures[0]), "runner_up_seeds": len(figures[1])}
     line |= {"p_seeds": comparison.p, "p_seeds_exact": comparison.exact, "p_classes": classes}
-    return [Cell(text) for text in texts], line
+    return [TableCell(text) for text in texts], line
 
 
 def _accuracies(results: Results, dataset: str, method: str, metric: str) -> Accuracies:
-    comparison = {own: results.class_accuracies(dataset, own).get(method, {}) for own in _CLASS_FIGURES[metric]}
+    comparison = {
+        accuracy: results.class_accuracies(dataset, accuracy).get(method, {}) for accuracy in _CLASS_FIGURES[metric]
+    }
     return comparison if all(comparison.values()) else {}
 
 

@@ -1,18 +1,22 @@
-"""Charts of a report: overview, mean ranks, seen-unseen curves, classes, reliability."""
+"""Charts of a report: overview, mean ranks, seen-unseen curves, classes, rounds, studies, reliability."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from statistics import mean
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from statistics import mean, stdev
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from firstsight.evaluation.calibration import Reliability
-from firstsight.experiments.records import Record, SeenUnseen
+from firstsight.experiments.records import Record, Round, SeenUnseen
 from firstsight.reporting.accuracy_tables import METRICS, Ranking, verdict
 from firstsight.reporting.figure_style import (
     COLOURS,
@@ -24,14 +28,14 @@ from firstsight.reporting.figure_style import (
     PAPER,
     RIGHT,
     WRONG,
-    Picture,
+    ReportFigure,
     figure_style,
     panels,
     quiet,
     short,
     slug,
 )
-from firstsight.reporting.results import TITLES, Results
+from firstsight.reporting.results import SETTINGS, TITLES, Results
 from firstsight.reporting.run_tables import easiest_first
 
 # All methods at a glance: T1 and H of each, a panel per data set.
@@ -41,20 +45,22 @@ _LEAST = 1.9  # inches of a panel
 MOST_METHODS = 30  # in one panel; more cannot be read
 
 
-def overview_chart(results: Results) -> Picture | None:
+def overview_chart(results: Results) -> ReportFigure | None:
     """Two marks per method, the highest mean T1 first; None without any figure."""
     figures = {d: _figures(results, d) for d in results.datasets}
-    figures = {d: own for d, own in figures.items() if own}
+    figures = {d: of_dataset for d, of_dataset in figures.items() if of_dataset}
     if not figures:
         return None
-    tried = {m for own in figures.values() for m in own}
+    tried = {m for of_dataset in figures.values() for m in of_dataset}
     order = sorted(tried, key=lambda m: (-_mean(figures, m, "t1"), -_mean(figures, m, "h"), m))
-    leaders = [f"{max(own, key=lambda m: own[m].get('t1', -1.0))} on {d}" for d, own in figures.items()]
-    return Picture(
+    leaders = [
+        f"{max(of_dataset, key=lambda m: of_dataset[m].get('t1', -1.0))} on {d}" for d, of_dataset in figures.items()
+    ]
+    return ReportFigure(
         "overview",
         "T1 and H of every method",
         f"T1 and H of {len(order)} methods on {', '.join(figures)}. Highest T1: {', '.join(leaders)}.",
-        lambda width: _drawn_overview(results, figures, order[:MOST_METHODS], width),
+        lambda width: _draw_overview(results, figures, order[:MOST_METHODS], width),
         ["Means over seeds; the highest T1, mean over data sets, comes first."]
         + [f"The first {MOST_METHODS} of {len(order)} methods."] * (len(order) > MOST_METHODS),
     )
@@ -66,33 +72,33 @@ def _figures(results: Results, dataset: str) -> dict[str, dict[str, float]]:
         method: {metric: value for metric in _SHOWN if (value := results.mean_of(dataset, method, metric)) is not None}
         for method in results.methods
     }
-    return {method: own for method, own in figures.items() if own}
+    return {method: metrics for method, metrics in figures.items() if metrics}
 
 
 def _mean(figures: Mapping[str, Mapping[str, Mapping[str, float]]], method: str, metric: str) -> float:
-    values = [own[method][metric] for own in figures.values() if metric in own.get(method, {})]
+    values = [of_dataset[method][metric] for of_dataset in figures.values() if metric in of_dataset.get(method, {})]
     return mean(values) if values else -1.0
 
 
-def _drawn_overview(
+def _draw_overview(
     results: Results, figures: dict[str, dict[str, dict[str, float]]], order: list[str], width: float
 ) -> Figure:
     beside = width >= 2 * _LEAST
     # Side by side, panels share the names at the left; one below the other, each has those that it knows.
-    lines = [order if beside else [m for m in order if m in own] for own in figures.values()]
+    lines = [order if beside else [m for m in order if m in of_dataset] for of_dataset in figures.values()]
     if beside:
         figure, axes = panels(width, len(figures), 1.0 + 0.19 * len(order), least=_LEAST)
     else:
-        heights = [1.0 + 0.19 * len(own) for own in lines]
+        heights = [1.0 + 0.19 * len(of_dataset) for of_dataset in lines]
         figure = Figure(figsize=(width, sum(heights)), layout="constrained")
         axes = list(figure.subplots(len(lines), 1, squeeze=False, height_ratios=heights).flat)
-    for axis, (dataset, own), shown in zip(axes, figures.items(), lines, strict=True):
-        for place, method in enumerate(shown):
-            values = own.get(method, {})
-            axis.plot(list(values.values()), [place] * len(values), color=GRID, linewidth=2, zorder=1)
+    for axis, (dataset, of_dataset), shown in zip(axes, figures.items(), lines, strict=True):
+        for y, method in enumerate(shown):
+            values = of_dataset.get(method, {})
+            axis.plot(list(values.values()), [y] * len(values), color=GRID, linewidth=2, zorder=1)
             for metric, value in values.items():
                 look = LINES[metric]
-                axis.plot(value, place, look["marker"], color=look["color"], markersize=4.5, zorder=2)
+                axis.plot(value, y, look["marker"], color=look["color"], markersize=4.5, zorder=2)
         axis.set_yticks(range(len(shown)), [short(results.label(m), 30) for m in shown])
         for label, method in zip(axis.get_yticklabels(), shown, strict=False):  # of the first column alone
             label.set_fontweight("bold" if method in results.settings.ours else "normal")
@@ -113,23 +119,23 @@ def _drawn_overview(
 _MARGIN, _LINE, _STEP = 2.3, 0.5, 0.21  # inches: for names at either side; of the axis from above; between names
 
 
-def rank_chart(results: Results, one: Ranking) -> Picture:
+def rank_chart(results: Results, ranking: Ranking) -> ReportFigure:
     """Demšar's plot of one comparison, the best method leftmost; on a phone, a row per method."""
-    ranks, distance = one.comparison.ranks, one.comparison.critical_difference
+    ranks, distance = ranking.comparison.ranks, ranking.comparison.critical_difference
     first, *_, last = ranks
-    return Picture(
-        f"ranks-{slug(one.metric)}-{one.kind}",
-        f"{METRICS[one.metric]}, {one.kind} methods: mean rank over {len(one.datasets)} data sets",
+    return ReportFigure(
+        f"ranks-{slug(ranking.metric)}-{ranking.kind}",
+        f"{METRICS[ranking.metric]}, {ranking.kind} methods: mean rank over {len(ranking.datasets)} data sets",
         f"Critical-difference plot of {len(ranks)} methods: best is {first} with a mean rank of {ranks[first]:.2f}, "
         f"last {last} with {ranks[last]:.2f}; the critical difference is {distance:.2f}.",
-        lambda width: (_drawn_ranks if width > 6 else _drawn_narrow)(one, set(results.settings.ours), width),
-        [f"A bar joins methods that differ by less than CD {distance:.2f} (Nemenyi, 5 %). {verdict(one)}"],
+        lambda width: (_draw_ranks if width > 6 else _draw_ranks_narrow)(ranking, set(results.settings.ours), width),
+        [f"A bar joins methods that differ by less than CD {distance:.2f} (Nemenyi, 5 %). {verdict(ranking)}"],
     )
 
 
-def _drawn_ranks(one: Ranking, ours: set[str], width: float) -> Figure:
-    ranks, k = one.comparison.ranks, len(one.comparison.ranks)
-    top, half = _LINE + 0.2 + 0.11 * len(one.comparison.alike), -(-k // 2)
+def _draw_ranks(ranking: Ranking, ours: set[str], width: float) -> Figure:
+    ranks, k = ranking.comparison.ranks, len(ranking.comparison.ranks)
+    top, half = _LINE + 0.2 + 0.11 * len(ranking.comparison.alike), -(-k // 2)
     height = top + _STEP * half
     figure = Figure(figsize=(width, height))
     axis = figure.add_axes((0, 0, 1, 1))
@@ -139,8 +145,8 @@ def _drawn_ranks(one: Ranking, ours: set[str], width: float) -> Figure:
     def at(rank: float) -> float:
         return _MARGIN + (rank - 1) / (k - 1) * (width - 2 * _MARGIN)
 
-    _scale(axis, at, k, one.comparison.critical_difference)
-    for number, alike in enumerate(one.comparison.alike):
+    _scale(axis, at, k, ranking.comparison.critical_difference)
+    for number, alike in enumerate(ranking.comparison.alike):
         ends, y = [at(ranks[alike[0]]) - 0.04, at(ranks[alike[-1]]) + 0.04], _LINE + 0.1 + 0.11 * number
         axis.plot(ends, [y, y], color=MUTED, linewidth=3.5, solid_capstyle="round", zorder=2)
     for number, (method, rank) in enumerate(ranks.items()):
@@ -167,12 +173,12 @@ def _scale(axis: Axes, at: Callable[[float], float], k: int, distance: float) ->
     axis.text(at(end) + 0.06, 0.12, f"CD {distance:.2f}", va="center", fontsize=8.5, color=RIGHT)
 
 
-def _drawn_narrow(one: Ranking, ours: set[str], width: float) -> Figure:
-    ranks, k, distance = one.comparison.ranks, len(one.comparison.ranks), one.comparison.critical_difference
+def _draw_ranks_narrow(ranking: Ranking, ours: set[str], width: float) -> Figure:
+    ranks, k, distance = ranking.comparison.ranks, len(ranking.comparison.ranks), ranking.comparison.critical_difference
     order = list(ranks)
     figure = Figure(figsize=(width, 0.8 + _STEP * k), layout="constrained")
     axis = figure.subplots()
-    for number, alike in enumerate(one.comparison.alike):
+    for number, alike in enumerate(ranking.comparison.alike):
         x = k + 0.03 * k * (number + 1.5)
         rows = [order.index(alike[0]) - 0.2, order.index(alike[-1]) + 0.2]
         axis.plot([x, x], rows, color=MUTED, linewidth=3, solid_capstyle="round", clip_on=False)
@@ -181,7 +187,7 @@ def _drawn_narrow(one: Ranking, ours: set[str], width: float) -> Figure:
     axis.set_yticks([-1, *range(k)], [f"CD {distance:.2f}", *(f"{short(m, 28)}  {r:.1f}" for m, r in ranks.items())])
     for label, method in zip(axis.get_yticklabels()[1:], order, strict=True):
         label.set_fontweight("bold" if method in ours else "normal")
-    axis.set(xlim=(0.5, k + 0.03 * k * (len(one.comparison.alike) + 1)), ylim=(k - 0.4, -1.6))
+    axis.set(xlim=(0.5, k + 0.03 * k * (len(ranking.comparison.alike) + 1)), ylim=(k - 0.4, -1.6))
     quiet(axis, xlabel="mean rank")
     axis.tick_params(axis="y", length=0)
     return figure
@@ -208,19 +214,19 @@ class _Curve(NamedTuple):
         return (fixed.ts, fixed.tr) if fixed and fixed.ts is not None and fixed.tr is not None else None
 
 
-def trade_off_chart(results: Results, dataset: str) -> Picture | None:
+def trade_off_chart(results: Results, dataset: str) -> ReportFigure | None:
     """Seen against unseen accuracy as a constant is taken off the seen scores, from nothing seen to nothing unseen."""
     curves = {m: curve for m in results.methods if (curve := _curve(results, dataset, m))}
     if not curves:
         return None
     best = sorted(curves, key=lambda m: -(curves[m].area or 0.0))[:MOST_CURVES]
     crosses = sum(curves[m].calibrated() is not None for m in best)
-    return Picture(
+    return ReportFigure(
         f"tradeoff-{slug(dataset)}",
         f"{dataset}: seen against unseen",
         f"Trade-off curves of {len(curves)} methods on {dataset}; the largest area has "
         f"{curves[best[0]].label(best[0])}.",
-        lambda width: _drawn_trade_off(curves, best, width),
+        lambda width: _draw_trade_off(curves, best, width),
         [
             "Along a curve, a constant is taken off the scores of seen classes: to the right it is larger, and more "
             "rows are named as unseen classes.",
@@ -237,12 +243,12 @@ def _curve(results: Results, dataset: str, method: str) -> _Curve | None:
     if not runs:
         return None
     run, measured = runs[0]
-    areas = [own.ausuc for _, own in runs if own.ausuc is not None]
+    areas = [measured.ausuc for _, measured in runs if measured.ausuc is not None]
     points = sorted(measured.curve, key=lambda point: (point[0], -point[1]))
     return _Curve(np.array(points), mean(areas) if areas else None, run, measured)
 
 
-def _drawn_trade_off(curves: Mapping[str, _Curve], best: list[str], width: float) -> Figure:
+def _draw_trade_off(curves: Mapping[str, _Curve], best: list[str], width: float) -> Figure:
     wide = width > 6
     figure = Figure(figsize=(min(width, 6.8), 4.8 if wide else 4.9), layout="constrained")
     axis = figure.subplots()
@@ -276,7 +282,7 @@ MOST_CLASSES = 60  # in one chart; more cannot be read
 MOST_PAIRS = 10
 
 
-def class_chart(results: Results, dataset: str) -> Picture | None:
+def class_chart(results: Results, dataset: str) -> ReportFigure | None:
     """Unseen classes × methods, as colours."""
     among, accuracies = "among unseen classes (T1)", results.class_accuracies(dataset, "t1")
     if not accuracies:
@@ -287,17 +293,17 @@ def class_chart(results: Results, dataset: str) -> Picture | None:
     shown = order if len(order) <= MOST_CLASSES else order[: MOST_CLASSES // 2] + order[-MOST_CLASSES // 2 :]
     values = np.array([[accuracies[m].get(name, np.nan) for m in accuracies] for name in shown])
     notes = [] if len(shown) == len(order) else [f"The {len(shown) // 2} easiest and hardest of {len(order)} classes."]
-    return Picture(
+    return ReportFigure(
         f"classes-{slug(dataset)}",
         f"{dataset}: accuracy per unseen class, easiest first",
         f"Accuracy of each of {len(shown)} unseen classes of {dataset} under {len(accuracies)} methods; the easiest "
         f"class is {shown[0]}, the hardest {shown[-1]}.",
-        lambda width: _drawn_classes(values, shown, [results.label(m) for m in accuracies], among, width),
+        lambda width: _draw_classes(values, shown, [results.label(m) for m in accuracies], among, width),
         notes,
     )
 
 
-def _drawn_classes(values: np.ndarray, classes: list[str], methods: list[str], among: str, width: float) -> Figure:
+def _draw_classes(values: np.ndarray, classes: list[str], methods: list[str], among: str, width: float) -> Figure:
     wide, width = width > 6, min(width, max(2.8 + 0.38 * len(methods), 5.0))
     labels = [short(method, 34 if wide else 18) for method in methods]
     height = 1.0 + 0.2 * len(classes) + 0.06 * max(map(len, labels))
@@ -321,7 +327,7 @@ def _drawn_classes(values: np.ndarray, classes: list[str], methods: list[str], a
     return figure
 
 
-def confusion_chart(results: Results, dataset: str) -> Picture | None:
+def confusion_chart(results: Results, dataset: str) -> ReportFigure | None:
     """The pairs that are confused most by the method that is highest in T1 of those with confusions."""
     methods, others = results.with_and_without_confusions(dataset)
     if not methods:
@@ -331,18 +337,18 @@ def confusion_chart(results: Results, dataset: str) -> Picture | None:
     (truth, predicted), count = pairs[0]
     notes = [f"No method of the {len(methods)} with confusions has a higher T1."] if len(methods) > 1 else []
     notes += [f"Without confusions in their records: {', '.join(others)}."] if others else []
-    return Picture(
+    return ReportFigure(
         f"confusion-{slug(dataset)}",
         f"{dataset}: what {leader} confuses most",
         f"The {len(pairs)} pairs of unseen classes of {dataset} that {leader} confuses most; first {truth} named as "
         f"{predicted}, {count:.1f} rows per run.",
-        lambda width: _drawn_pairs(pairs, width),
+        lambda width: _draw_pairs(pairs, width),
         notes,
         is_small=True,
     )
 
 
-def _drawn_pairs(pairs: list[tuple[tuple[str, str], float]], width: float) -> Figure:
+def _draw_pairs(pairs: list[tuple[tuple[str, str], float]], width: float) -> Figure:
     wide = width > 6
     figure = Figure(figsize=(min(width, 7.6), 0.9 + (0.3 if wide else 0.42) * len(pairs)), layout="constrained")
     axis = figure.subplots()
@@ -363,6 +369,170 @@ def _drawn_pairs(pairs: list[tuple[tuple[str, str], float]], width: float) -> Fi
 def _size(names: list[str], wide: bool) -> float:
     """The size of class names beside a chart: of single letters, the accents must be told apart."""
     return 11 if max(map(len, names)) <= 3 else 8 if wide else 7
+
+
+# Lines: accuracy after each round of pseudo-labelling, and against a parameter that a study changes.
+
+Points = dict[float, list[float]]  # place on the horizontal axis → values of the seeds
+_SYMBOLS = {"separation": "λ"}  # parameters that papers know by a letter
+
+
+def rounds_chart(results: Results, dataset: str) -> ReportFigure | None:
+    """Accuracy of the pool, and of the pseudo-labels, after each round of methods that have rounds."""
+    runs = [r for r in results.tables if r.dataset == dataset and r.status == "done" and r.rounds]
+    methods = list(dict.fromkeys(r.method for r in runs))
+    if not runs:
+        return None
+    lines = [_rounds([r for r in runs if r.method == method]) for method in methods]
+    said = []
+    for method, (accuracy, _) in zip(methods, lines, strict=True):
+        ends = [f"{TITLES[m]} goes from {_first(p):.1f} to {_last(p):.1f}" for m, p in accuracy.items() if p]
+        said.append((f"{method}: " if len(methods) > 1 else "") + (", ".join(ends) or "not recorded"))
+    return ReportFigure(
+        f"rounds-{slug(dataset)}",
+        f"{dataset}: round by round",
+        f"Accuracy on {dataset} after each round of pseudo-labelling: {'; '.join(said)}.",
+        lambda width: _draw_rounds(methods, lines, width),
+        [_over_seeds(p for accuracy, _ in lines for p in accuracy.values())],
+    )
+
+
+def _rounds(runs: list[Record]) -> tuple[dict[str, Points], dict[str, Points]]:
+    """Of one method: metric → accuracy, and setting → accuracy of the pseudo-labels, both by round."""
+    accuracy: dict[str, Points] = {metric: defaultdict(list) for metric in LINES}
+    pseudo: dict[str, Points] = {setting: defaultdict(list) for setting in SETTINGS}
+    for record in runs:
+        for result in record.rounds or []:
+            for metric in SETTINGS[record.setting]:
+                if (value := _of(result, metric)) is not None:
+                    accuracy[metric][result.round].append(value)
+            if result.pseudo_label_accuracy is not None:
+                pseudo[record.setting][result.round].append(result.pseudo_label_accuracy)
+    return accuracy, pseudo
+
+
+def _of(result: Record | Round, metric: str) -> float | None:
+    return {"t1": result.t1, "ts": result.ts, "tr": result.tr, "h": result.h}[metric]
+
+
+def _draw_rounds(methods: list[str], lines: list[tuple[dict[str, Points], dict[str, Points]]], width: float) -> Figure:
+    figure, axes = panels(width, 2 * len(methods), 3.4)
+    looks = (("gzsl", "generalized", LINES["ts"]), ("zsl", "conventional", LINES["t1"]))
+    for method, (accuracy, pseudo), left, right in zip(methods, lines, axes[::2], axes[1::2], strict=True):
+        whose = f"{method}: " if len(methods) > 1 else ""
+        for metric, points in accuracy.items():
+            _line(left, points, TITLES[metric], **LINES[metric])
+        for setting, title, look in looks:
+            _line(right, pseudo[setting], title, **look)
+        left.set_title(whose + "accuracy after each round" if whose else "Accuracy after each round")
+        right.set_title(whose + "its pseudo-labels" if whose else "Accuracy of the pseudo-labels")
+        places = [float(r) for points in (*accuracy.values(), *pseudo.values()) for r in points] or [1.0]
+        for axis in (left, right):
+            quiet(axis, ylabel="%", xlabel="round")
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+            axis.set_xlim(0.6, max(places) + 0.4)
+            if axis.get_legend_handles_labels()[0]:
+                axis.legend(ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.18))
+    return figure
+
+
+def study_chart(results: Results, dataset: str, study: str) -> ReportFigure | None:
+    """Accuracy against the parameter of a study, a panel per method; λ is called `separation`."""
+    lines: dict[str, dict[str, Points]] = defaultdict(lambda: {metric: defaultdict(list) for metric in LINES})
+    collapsed: dict[str, set[float]] = defaultdict(set)
+    for record in results.studies:
+        value = record.variant.get(study)
+        if (record.dataset, record.study, record.status) != (dataset, study, "done"):
+            continue
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            continue
+        if record.collapsed:
+            collapsed[record.method].add(value)
+        for metric in SETTINGS[record.setting]:
+            if (figure := _of(record, metric)) is not None:
+                lines[record.method][metric][value].append(figure)
+    lines = {m: lines[m] for m in results.methods if m in lines}
+    if not lines:
+        return None
+    values = sorted(
+        {v for of_method in lines.values() for p in of_method.values() for v in p}.union(*collapsed.values())
+    )
+    symbol = _SYMBOLS.get(study, study)
+    drawn = [TITLES[metric] for metric in LINES if any(of_method[metric] for of_method in lines.values())]
+    return ReportFigure(
+        f"study-{slug(study)}-{slug(dataset)}",
+        f"{dataset}: sensitivity to {symbol}",
+        f"{', '.join(drawn)} of {' and '.join(lines)} on {dataset} with {symbol} from {values[0]:g} to {values[-1]:g}.",
+        lambda width: _draw_study(lines, collapsed, values, study, width),
+        [
+            _over_seeds(p for of_method in lines.values() for p in of_method.values()),
+            *_elsewhere(results, dataset, lines, study),
+        ],
+    )
+
+
+def _draw_study(
+    lines: dict[str, dict[str, Points]], collapsed: dict[str, set[float]], values: list[float], study: str, width: float
+) -> Figure:
+    x = _log_positions(values)
+    figure, axes = panels(width, len(lines), 3.5)
+    handles: dict[str, Artist] = {}
+    for axis, (method, of_method) in zip(axes, lines.items(), strict=True):
+        for metric, points in of_method.items():
+            _line(axis, {x[v]: p for v, p in points.items()}, TITLES[metric], **LINES[metric])
+        for value in sorted(collapsed[method]):
+            span = x[value] - 0.18, x[value] + 0.18
+            axis.axvspan(*span, color=GRID, zorder=0, label="collapsed, or hardly trained")
+        axis.set_xticks([x[v] for v in values], [f"{v:g}" for v in values])
+        axis.set_title(method)
+        quiet(axis, ylabel="%", xlabel=f"{_SYMBOLS[study]} ({study})" if study in _SYMBOLS else study)
+        handles = {label: handle for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)} | handles
+    # Once all panels are drawn, since they share the axis. Where all has collapsed, noise must not fill the picture.
+    axes[0].set_ylim(0, max(10.0, axes[0].get_ylim()[1]))
+    order = sorted(handles, key=[*TITLES.values(), *handles].index)
+    columns = 5 if width > 6 else 3
+    figure.legend([handles[label] for label in order], order, loc="outside lower center", ncols=columns)
+    return figure
+
+
+def _elsewhere(results: Results, dataset: str, methods: Iterable[str], study: str) -> list[str]:
+    """Which value of a study's parameter the tables are made with."""
+    used = [r.parameters.get(study) for r in results.tables if r.dataset == dataset and r.method in set(methods)]
+    values = sorted({v for v in used if isinstance(v, int | float)})
+    said = " or ".join(f"{v:g}" for v in values)
+    return [f"In the tables of accuracies, {_SYMBOLS.get(study, study)} is {said}."] if values else []
+
+
+def _line(axis: Axes, points: Points, label: str, **look: Any) -> None:
+    if not points:
+        return
+    places = sorted(points)
+    means = np.array([mean(points[p]) for p in places])
+    axis.plot(places, means, label=label, markersize=4.5, linewidth=1.6, **look)
+    deviations = np.array([stdev(points[p]) if len(points[p]) > 1 else 0.0 for p in places])
+    if deviations.any():
+        axis.fill_between(places, means - deviations, means + deviations, color=look["color"], alpha=0.15, linewidth=0)
+
+
+def _log_positions(values: list[float]) -> dict[float, float]:
+    """Where values stand on a logarithmic axis; what has no logarithm stands before the smallest."""
+    logs = {v: math.log10(v) for v in values if v > 0}
+    start = min(logs.values(), default=0.0)
+    others = [v for v in values if v <= 0]
+    return logs | {v: start - 0.75 * (len(others) - i) for i, v in enumerate(others)}
+
+
+def _first(points: Points) -> float:
+    return mean(points[min(points)])
+
+
+def _last(points: Points) -> float:
+    return mean(points[max(points)])
+
+
+def _over_seeds(lines: Iterable[Points]) -> str:
+    seeds = max((len(values) for points in lines for values in points.values()), default=1)
+    return f"Mean over {seeds} seeds; the band is one standard deviation." if seeds > 1 else "One seed."
 
 
 # The reliability plot: how often answers are right that were given with such confidence.

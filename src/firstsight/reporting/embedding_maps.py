@@ -1,4 +1,4 @@
-"""Maps of embedding spaces, and the demo's figures."""
+"""Maps of embedding spaces, the drawing of the network, and the demo's figures."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.patheffects import withStroke
 
 from firstsight.data.array_files import read_arrays
@@ -18,10 +19,11 @@ from firstsight.reporting.figure_style import (
     COLOURS,
     INK,
     MANY_COLOURS,
+    MUTED,
     PAPER,
     RIGHT,
     WRONG,
-    Picture,
+    ReportFigure,
     figure_style,
     frame,
     short,
@@ -59,8 +61,8 @@ def _fits(arrays: Arrays, space: str, which: str) -> bool:
     points = arrays[f"{space}_{which}_points"]
     squares = arrays.get(f"{space}_{which}_classes", np.empty((0, 2)))
     return (
-        _are_places(points)
-        and _are_places(squares)
+        _are_points(points)
+        and _are_points(squares)
         and names.ndim == 1
         and labels.shape == points.shape[:1]
         and set(labels.tolist()) <= set(range(len(names)))
@@ -69,7 +71,7 @@ def _fits(arrays: Arrays, space: str, which: str) -> bool:
     )
 
 
-def _are_places(points: np.ndarray) -> bool:
+def _are_points(points: np.ndarray) -> bool:
     fits = points.ndim == 2 and points.shape[1] == 2 and np.issubdtype(points.dtype, np.floating)
     return fits and bool(np.isfinite(points).all())
 
@@ -86,7 +88,7 @@ def read_maps(folder: Path, splits: Mapping[str, str]) -> Maps:
     return maps
 
 
-def map_picture(dataset: str, arrays: Arrays) -> Picture | None:
+def map_figure(dataset: str, arrays: Arrays) -> ReportFigure | None:
     """Samples as dots, descriptions as squares, a colour per class; what is not there is left out."""
     spaces = [s for s in SPACES if any(f"{s}_{w}_points" in arrays for w in WHICH)]
     rows = [w for w in WHICH if any(f"{s}_{w}_points" in arrays for s in SPACES)]
@@ -100,17 +102,17 @@ def map_picture(dataset: str, arrays: Arrays) -> Picture | None:
         notes.append("Colours repeat.")
     elif most > len(COLOURS):
         notes.append("Numbers tell classes of similar colour apart.")
-    return Picture(
+    return ReportFigure(
         f"map-{slug(dataset)}",
         f"{dataset}: where samples and descriptions lie",
         f"Maps of {dataset} in {len(spaces)} spaces ({', '.join(SPACES[s].lower() for s in spaces)}), for "
         f"{' and for '.join(WHICH[w] for w in rows)}: samples as dots, class descriptions as squares.",
-        lambda width: _drawn(arrays, spaces, rows, width),
+        lambda width: _draw(arrays, spaces, rows, width),
         notes,
     )
 
 
-def _drawn(arrays: Arrays, spaces: list[str], rows: list[str], width: float) -> Figure:
+def _draw(arrays: Arrays, spaces: list[str], rows: list[str], width: float) -> Figure:
     wide = width > 6
     columns = min(len(spaces), int(width / 3))
     lines = -(-len(spaces) // columns)
@@ -155,19 +157,104 @@ def _panel(axis: Axes, arrays: Arrays, space: str, which: str) -> None:
     labels, n_classes = arrays[f"{which}_labels"], len(arrays[f"{which}_names"])
     size = float(np.clip(4000 / max(len(points), 1), 3, 12))
     for position in range(n_classes):
-        own = points[labels == position]
-        axis.scatter(own[:, 0], own[:, 1], s=size, color=_colour(position), alpha=0.65, linewidths=0)
-        place = squares[position] if position < len(squares) else np.median(own, axis=0) if len(own) else None
+        members = points[labels == position]
+        axis.scatter(members[:, 0], members[:, 1], s=size, color=_colour(position), alpha=0.65, linewidths=0)
+        anchor = squares[position] if position < len(squares) else np.median(members, axis=0) if len(members) else None
         if position < len(squares):
             x, y = squares[position]
             axis.scatter(x, y, s=52, marker="s", color=_colour(position), edgecolors=INK, zorder=3)
-        if len(COLOURS) < n_classes <= MOST_NAMED and place is not None:
-            number = axis.annotate(str(position + 1), place, (4, 4), textcoords="offset points", fontsize=7.5, zorder=4)
+        if len(COLOURS) < n_classes <= MOST_NAMED and anchor is not None:
+            number = axis.annotate(
+                str(position + 1), anchor, (4, 4), textcoords="offset points", fontsize=7.5, zorder=4
+            )
             number.set_path_effects([withStroke(linewidth=2, foreground=PAPER)])
 
 
 def _colour(position: int) -> str:
     return MANY_COLOURS[position % len(MANY_COLOURS)]
+
+
+# A drawing of the two-branch network: what is computed from what, the sizes, and what each loss asks for.
+
+VISUAL, SEMANTIC, JOINT, LOSS = "#56b4e9", "#e69f00", "#009e73", "#d55e00"
+IN_PAPER = 1024  # dimensions of the joint space
+Point = tuple[float, float]
+
+
+def network_drawing(
+    features: int | None = None, attributes: int | None = None, joint: int | None = None
+) -> ReportFigure:
+    """Both branches and both losses; sizes that are not given are letters, that of the joint space the paper's."""
+    source = "in the paper" if joint is None else "in these records"
+    size = joint or IN_PAPER
+    return ReportFigure(
+        "architecture",
+        "The two-branch network",
+        f"Drawing: features go through one linear layer with ReLU, descriptions through two, both into a joint space "
+        f"of {size} dimensions; one loss pulls rows to their class's description, a classifier keeps classes apart.",
+        lambda width: _draw_network(features, attributes, size, width),
+        [
+            f"The joint space has {size} dimensions, as {source}.",
+            "Training alternates: a pass over the rows for φ and W with ψ fixed, then steps for ψ with φ fixed. The "
+            "transductive method adds rows that it has labelled itself, more in every round.",
+            "Added to both losses: η · squared norm of all weights. Named: the class with the nearest ψ(a).",
+        ],
+    )
+
+
+def _draw_network(features: int | None, attributes: int | None, joint: int, width: float) -> Figure:
+    """Wide: both branches from left to right. Narrow: from top to bottom, side by side."""
+    wide = width > 6
+    hidden = f"{(attributes + joint) // 2}" if attributes else f"(a + {joint}) / 2"
+    d, a = str(features or "d"), str(attributes or "a")
+    figure = Figure(figsize=(width, 3.3 if wide else 5.6))
+    axis = figure.add_axes((0, 0, 1, 1))
+    axis.set_axis_off()
+    axis.set(xlim=(0, width), ylim=(3.3 if wide else 5.6, 0))
+    size = (1.5, 0.62) if wide else (1.45, 0.58)
+
+    def box(step: float, branch: int, lines: Sequence[str], colour: str) -> Point:
+        centre = (0.85 + 1.97 * step, 0.75 + 1.75 * branch) if wide else (0.85 + 1.95 * branch, 0.75 + 1.02 * step)
+        corner = centre[0] - size[0] / 2, centre[1] - size[1] / 2
+        look: Any = {"boxstyle": "round,pad=0,rounding_size=0.08", "facecolor": colour, "edgecolor": MUTED}
+        axis.add_patch(FancyBboxPatch(corner, *size, alpha=0.45 if colour != "none" else 1, **look))
+        axis.text(*centre, "\n".join(lines), ha="center", va="center", fontsize=8.5 if wide else 7.5, linespacing=1.4)
+        return centre
+
+    x = box(0, 0, ["features x", f"{d} numbers"], "none")
+    visual = box(1.5, 0, ["φ: linear + ReLU", f"{d} → {joint}"], VISUAL)
+    row = box(3, 0, ["φ(x)", f"{joint}"], JOINT)
+    scores = box(4, 0, ["W: linear", f"{joint} → classes"], VISUAL)
+    words = box(0, 1, ["description a", f"{a} numbers"], "none")
+    first = box(1, 1, ["linear + ReLU", f"{a} → {hidden}"], SEMANTIC)
+    second = box(2, 1, ["linear + ReLU", f"→ {joint}"], SEMANTIC)
+    goal = box(3, 1, ["ψ(a)", f"{joint}"], JOINT)
+    for ends in ((x, visual), (visual, row), (row, scores), (words, first), (first, second), (second, goal)):
+        _arrow(axis, *ends, size, wide)
+    _arrow(axis, row, goal, size, not wide, both=True)
+    for corner, text in ((x, "visual branch"), (words, "semantic branch ψ")):
+        axis.text(corner[0] - size[0] / 2, corner[1] - size[1] / 2 - 0.1, text, fontsize=8.5, color=MUTED)
+    compact = (goal[0] + 0.1, 1.62) if wide else (2.62, goal[1] + 0.62)
+    separate = (scores[0] - 0.75, scores[1] + 0.5) if wide else (0.13, scores[1] + 0.48)
+    _loss(axis, compact, ["compact:  mean ‖φ(x) − ψ(a)‖²", "pulls rows to the description of their class"], wide)
+    _loss(axis, separate, ["separate:  λ · mean cross-entropy(W φ(x), y)"], wide)
+    return figure
+
+
+def _arrow(axis: Axes, start: Point, end: Point, size: Point, across: bool, both: bool = False) -> None:
+    """From box to box, across the page or down it; the one between the two branches is a loss."""
+    way = (size[0] / 2, 0.0) if across else (0.0, size[1] / 2)
+    ends = (start[0] + way[0], start[1] + way[1]), (end[0] - way[0], end[1] - way[1])
+    style, colour = ("<|-|>", LOSS) if both else ("-|>", INK)
+    axis.add_patch(FancyArrowPatch(*ends, arrowstyle=style, mutation_scale=11, color=colour, shrinkA=1, shrinkB=1))
+
+
+def _loss(axis: Axes, position: Point, lines: Sequence[str], wide: bool) -> None:
+    x, y = position
+    centred = "left" if wide else ("center" if len(lines) > 1 else "left")
+    axis.text(x, y, lines[0], fontsize=8.5 if wide else 7, color=LOSS, va="center", ha=centred, weight="bold")
+    for number, line in enumerate(lines[1:], start=1):
+        axis.text(x, y + 0.19 * number, line, fontsize=8 if wide else 6.5, color=MUTED, va="center", ha=centred)
 
 
 # The demo's two figures, from arrays: a map of the embedding, and pictures with the answers to them.
@@ -200,8 +287,8 @@ def embedding_map(
             layout = TSNE(perplexity=min(30, (len(points) - 1) / 3), random_state=random_state, init="pca")
             flat = layout.fit_transform(points)
             for position, name in enumerate(class_names):
-                own, colour = flat[: len(samples)][labels == position], COLOURS[position]
-                axis.scatter(*own.T, s=9, color=colour, alpha=0.65, linewidths=0, label=name)
+                members, colour = flat[: len(samples)][labels == position], COLOURS[position]
+                axis.scatter(*members.T, s=9, color=colour, alpha=0.65, linewidths=0, label=name)
                 if classes is not None:
                     axis.scatter(*flat[len(samples) + position], s=90, marker="s", color=colour, edgecolors="black")
             frame(axis, space)

@@ -52,7 +52,7 @@ _SAVING: Any = {"format": "png", "dpi": 130, "bbox_inches": "tight", "metadata":
 
 
 @dataclass(frozen=True)
-class Picture:
+class ReportFigure:
     """A figure to be drawn; `name` is the stem of its file, `alt` tells what it shows to those who cannot see it.
 
     `draw` is given the width in inches and puts panels side by side or below each other as they fit.
@@ -72,7 +72,7 @@ class Picture:
             return self.draw(WIDE)
 
 
-def png_of(picture: Picture) -> bytes:
+def png_of(picture: ReportFigure) -> bytes:
     """The figure as a file."""
     file = io.BytesIO()
     with figure_style():
@@ -80,7 +80,7 @@ def png_of(picture: Picture) -> bytes:
     return file.getvalue()
 
 
-def svg_of(picture: Picture, width: float) -> str:
+def svg_of(picture: ReportFigure, width: float) -> str:
     """The figure as part of a page: its words are text, its plain colours the style sheet's."""
     file = io.StringIO()
     with figure_style():

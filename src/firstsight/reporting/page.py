@@ -27,11 +27,17 @@ from firstsight.reporting.accuracy_tables import (
     rankings,
     significance_table,
 )
-from firstsight.reporting.charts import class_chart, confusion_chart, overview_chart, rank_chart, trade_off_chart
-from firstsight.reporting.embedding_maps import Maps, map_picture, read_maps
-from firstsight.reporting.figure_style import NARROW, WIDE, Picture, png_of, svg_of
-from firstsight.reporting.line_charts import rounds_chart, study_chart
-from firstsight.reporting.network_drawing import network_drawing
+from firstsight.reporting.charts import (
+    class_chart,
+    confusion_chart,
+    overview_chart,
+    rank_chart,
+    rounds_chart,
+    study_chart,
+    trade_off_chart,
+)
+from firstsight.reporting.embedding_maps import Maps, map_figure, network_drawing, read_maps
+from firstsight.reporting.figure_style import NARROW, WIDE, ReportFigure, png_of, svg_of
 from firstsight.reporting.results import TITLES, Results, published, read_results
 from firstsight.reporting.run_tables import (
     STUDY,
@@ -76,7 +82,7 @@ def replacing(folder: Path, contents: Mapping[str, str | bytes]) -> Iterator[Non
     """
     old, new = _read(folder), {(_digest(content), name) for name, content in contents.items()}
     for name in contents:
-        _refuse_to_lose(folder, name, old | new)
+        _check_overwrite(folder, name, old | new)
     _write(folder, old | new)
     yield
     kept = {name.lower() for name in contents}  # some file systems do not tell A from a
@@ -86,12 +92,7 @@ def replacing(folder: Path, contents: Mapping[str, str | bytes]) -> Iterator[Non
     _write(folder, new)
 
 
-def refuse_foreign_page(folder: Path) -> None:
-    """Find out before the drawing begins that the folder holds somebody else's page."""
-    _refuse_to_lose(folder, "index.html", _read(folder))
-
-
-def _refuse_to_lose(folder: Path, name: str, written: Written) -> None:
+def _check_overwrite(folder: Path, name: str, written: Written) -> None:
     known = [digest for digest, other in written if other == name]
     if os.path.lexists(folder / name) and not any(_is_ours(folder, name, digest) for digest in known):
         raise CannotWrite(
@@ -112,8 +113,8 @@ def _is_ours(folder: Path, name: str, digest: str) -> bool:
     """Whether the file is still what was written, in the folder itself and not behind a link."""
     path = folder / name
     try:
-        own = os.path.join(os.path.realpath(folder), name)
-        return os.path.realpath(path) == own and _digest(read_regular(path)) == digest
+        unlinked = os.path.join(os.path.realpath(folder), name)
+        return os.path.realpath(path) == unlinked and _digest(read_regular(path)) == digest
     except OSError:
         return False
 
@@ -140,22 +141,25 @@ def _write(folder: Path, written: Written) -> None:
 _TWO_BRANCHES = ("deep-embedding", "transductive-deep-embedding")  # the methods that the drawing of the network shows
 
 
+Block = Table | ReportFigure
+
+
 @dataclass(frozen=True)
 class Section:
     """A part of the page; `made_by` says how to get its records. Blocks in `folded` open with a click."""
 
     name: str
     title: str
-    blocks: list[Table | Picture]
+    blocks: list[Block]
     made_by: str = ""
     folded: tuple[str, ...] = ()
 
 
 def all_sections(results: Results, maps: Maps) -> list[Section]:
     """Every section in reading order, those without blocks included."""
-    made = rankings(results)
+    found = rankings(results)
     names = sorted({r.study for r in results.studies} - {"", STUDY})
-    ranks = [*(rank_chart(results, one) for one in made), rank_table(results, made)]
+    ranks = [*(rank_chart(results, ranking) for ranking in found), rank_table(results, found)]
     trade_offs = [*_each(trade_off_chart, results), calibration_table(results)]
     studies = [study_chart(results, dataset, study) for study in names for dataset in results.datasets]
     confusions = [*_each(confusion_chart, results), confusion_table(results)]
@@ -169,7 +173,7 @@ def all_sections(results: Results, maps: Maps) -> list[Section]:
         _new_section("tradeoff", "Seen against unseen classes", trade_offs, _run("--setting gzsl --calibrated-h")),
         _new_section("tuning", "Tuned against default", [tuning_table(results)], _run("--tuned TUNED")),
         _new_section("significance", "Significance", [significance_table(results)], _run("--seeds 5")),
-        _new_section("maps", "Maps of the embedding", [map_picture(*one) for one in maps], _run("--study map")),
+        _new_section("maps", "Maps of the embedding", [map_figure(*arrays) for arrays in maps], _run("--study map")),
         _new_section("spaces", "Embedding spaces", [space_table(results)], _run()),
         _new_section("rounds", "Pseudo-labels, round by round", _each(rounds_chart, results), _run("--setting zsl")),
         _new_section("studies", "Sensitivity to parameters", studies, _run("--study separation")),
@@ -186,11 +190,11 @@ def _run(words: str = "--methods all") -> str:
     return f"`firstsight benchmark DATA… {words} --out RESULTS`"
 
 
-def _network(results: Results) -> Picture | None:
+def _network(results: Results) -> ReportFigure | None:
     """The drawing of the two-branch network where it is among the methods, its size where the records agree on one."""
-    own = [r for r in results.records if r.method in _TWO_BRANCHES]
-    sizes = {size for r in own if isinstance(size := r.parameters.get("embedding_dim"), int)}
-    return network_drawing(joint=sizes.pop() if len(sizes) == 1 else None) if own else None
+    records = [r for r in results.records if r.method in _TWO_BRANCHES]
+    sizes = {size for r in records if isinstance(size := r.parameters.get("embedding_dim"), int)}
+    return network_drawing(joint=sizes.pop() if len(sizes) == 1 else None) if records else None
 
 
 class Leader(NamedTuple):
@@ -205,9 +209,10 @@ class Leader(NamedTuple):
 
 
 def headlines(results: Results) -> dict[str, list[Leader]]:
-    """The leaders of each data set."""
-    leaders_of = {d: [one for metric in ("t1", "h") if (one := _leader(results, d, metric))] for d in results.datasets}
-    return {dataset: leaders for dataset, leaders in leaders_of.items() if leaders}
+    """Return the leaders of each data set."""
+    leaders = {d: [_leader(results, d, metric) for metric in ("t1", "h")] for d in results.datasets}
+    found = {dataset: [leader for leader in both if leader] for dataset, both in leaders.items()}
+    return {dataset: both for dataset, both in found.items() if both}
 
 
 def _leader(results: Results, dataset: str, metric: str) -> Leader | None:
@@ -227,25 +232,30 @@ def _leader(results: Results, dataset: str, metric: str) -> Leader | None:
 
 
 def _new_section(
-    name: str, title: str, blocks: Iterable[Table | Picture | None], made_by: str = "", folded: tuple[str, ...] = ()
+    name: str,
+    title: str,
+    blocks: Iterable[Block | None],
+    made_by: str = "",
+    folded: tuple[str, ...] = (),
 ) -> Section:
     return Section(name, title, [block for block in blocks if block is not None], made_by, folded)
 
 
-def _each(draw: Callable[[Results, str], Picture | None], results: Results) -> list[Picture | None]:
+def _each(draw: Callable[[Results, str], ReportFigure | None], results: Results) -> list[ReportFigure | None]:
     return [draw(results, dataset) for dataset in results.datasets]
 
 
 # The report: one self-contained page, and a file of every table and figure on it.
 
-Show = Callable[[int, int], None]
 Files = dict[str, str | bytes]  # name in the report's folder → content
 
 
-def report(records: str | Path, out: str | Path, show: Show = lambda done, of: None) -> Path:
+def report(
+    records: str | Path, out: str | Path, on_block: Callable[[int, int], None] = lambda done, total: None
+) -> Path:
     """Make a page of benchmark records, with every table and figure as a file; runs no method.
 
-    Records and maps are judged before the folder is made, and all is drawn before the first file is written: bad
+    Records and maps are validated before the folder is made, and all is drawn before the first file is written: bad
     ones leave an older report as it was. Files of an older report that this one does not have are removed at the end.
 
     Parameters
@@ -253,9 +263,9 @@ def report(records: str | Path, out: str | Path, show: Show = lambda done, of: N
     records : str or Path
         The folder that `firstsight benchmark` wrote, or one `.jsonl` file.
     out : str or Path
-        The folder for `index.html`, `tables/` and `figures/`, made where it is not there.
-    show : callable
-        Is told how many of how many tables and figures are ready.
+        The folder for `index.html`, `tables/` and `figures/`, created if it does not exist.
+    on_block : callable
+        Called after each table and figure with how many are done, and how many there are.
 
     Returns
     -------
@@ -265,16 +275,16 @@ def report(records: str | Path, out: str | Path, show: Show = lambda done, of: N
     results, out = read_results(records), Path(out)
     maps = read_maps(results.folder, results.splits)
     _check_writable(out)
-    refuse_foreign_page(out)
+    _check_overwrite(out, "index.html", _read(out))  # before the drawing begins
     sections = [_with_notes(section, results) for section in all_sections(results, maps)]
     blocks = [block for section in sections for block in section.blocks]
     contents: Files = {}
     shown: dict[int, str] = {}
     for number, block in enumerate(blocks, start=1):
-        own = _files_of(block, contents)
-        contents |= own
-        shown[id(block)] = _block(block, own)
-        show(number, len(blocks))
+        written = _files_of(block, contents)
+        contents |= written
+        shown[id(block)] = _block(block, written)
+        on_block(number, len(blocks))
     contents["index.html"] = _page(results, sections, shown)
     with replacing(out, contents):
         for name, content in contents.items():  # the page comes last: until then, the older one is whole
@@ -284,8 +294,8 @@ def report(records: str | Path, out: str | Path, show: Show = lambda done, of: N
 
 def _with_notes(section: Section, results: Results) -> Section:
     """With what the project says of its own records beneath the tables and figures that it names."""
-    own = results.settings.notes
-    blocks = [replace(b, notes=[*b.notes, *own[b.name]]) if b.name in own else b for b in section.blocks]
+    notes = results.settings.notes
+    blocks = [replace(b, notes=[*b.notes, *notes[b.name]]) if b.name in notes else b for b in section.blocks]
     return replace(section, blocks=blocks)
 
 
@@ -299,8 +309,8 @@ def _check_writable(out: Path) -> None:
         raise CannotWrite(f"Could not write into the folder {out} ({reason}); choose another --out.") from None
 
 
-def _files_of(block: Table | Picture, taken: Files) -> Files:
-    if isinstance(block, Picture):
+def _files_of(block: Block, taken: Files) -> Files:
+    if isinstance(block, ReportFigure):
         return {_free("figures", block.name, "png", taken): png_of(block)}
     formats = {"csv": csv_table, "tex": latex_table, "md": markdown_table}
     return {_free("tables", block.name, end, taken): make(block) for end, make in formats.items()}
@@ -312,8 +322,8 @@ def _free(folder: str, stem: str, end: str, taken: Files) -> str:
     return next(name for name in names if name.lower() not in {other.lower() for other in taken})
 
 
-def _block(block: Table | Picture, own: Files) -> str:
-    links = " · ".join(f'<a href="{escape(name)}">{escape(Path(name).name)}</a>' for name in own)
+def _block(block: Block, written: Files) -> str:
+    links = " · ".join(f'<a href="{escape(name)}">{escape(Path(name).name)}</a>' for name in written)
     links = f'<p class="files">{links}</p>'
     if isinstance(block, Table):
         return html_table(block) + links
@@ -329,7 +339,7 @@ def _block(block: Table | Picture, own: Files) -> str:
 def _page(results: Results, sections: list[Section], shown: dict[int, str]) -> str:
     template_files = files("firstsight.web") / "report"
     template = Template(template_files.joinpath("page.html").read_text(encoding="utf-8"))
-    there, missing = [s for s in sections if s.blocks], [s for s in sections if not s.blocks]
+    present, missing = [s for s in sections if s.blocks], [s for s in sections if not s.blocks]
     counts = [
         (len(results.datasets), "data set"),
         (len(results.methods), "method"),
@@ -346,22 +356,25 @@ def _page(results: Results, sections: list[Section], shown: dict[int, str]) -> s
         counts=", ".join(f"{n:,} {word}{'' if n == 1 else 's'}" for n, word in counts),
         marks=escape(" ".join([*mark_notes(results, results.methods)[1:], chosen_note(results)])),
         headlines="".join(_headline(dataset, leaders) for dataset, leaders in headlines(results).items()),
-        contents="".join(f'<li><a href="#{s.name}">{escape(s.title)}</a></li>' for s in there),
-        sections="".join(_section(section, shown) for section in there) + _missing(missing),
+        contents="".join(f'<li><a href="#{s.name}">{escape(s.title)}</a></li>' for s in present),
+        sections="".join(_section(section, shown) for section in present) + _missing(missing),
     )
 
 
 def _headline(dataset: str, leaders: list[Leader]) -> str:
     """A card: the data set, and each figure large beside who has it."""
     lines = "".join(
-        f"<p><b>{one.value}</b><span><strong>{one.metric}</strong> by {escape(one.by)}</span></p>" for one in leaders
+        f"<p><b>{leader.value}</b><span><strong>{leader.metric}</strong> by {escape(leader.by)}</span></p>"
+        for leader in leaders
     )
     return f"<li><h2>{escape(dataset)}</h2>{lines}</li>"
 
 
 def _section(section: Section, shown: dict[int, str]) -> str:
     parts = []
-    for is_small, blocks in groupby(section.blocks, key=lambda block: isinstance(block, Picture) and block.is_small):
+    for is_small, blocks in groupby(
+        section.blocks, key=lambda block: isinstance(block, ReportFigure) and block.is_small
+    ):
         html = ""
         for block in blocks:
             folded = block.name in section.folded

@@ -130,7 +130,7 @@ class Results:
         self._by_cell: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
         for record in self.tables:
             self._by_cell[record.dataset, record.method, record.setting].append(record)
-        self.about = {r.method: r for r in reversed(self.records)}  # one record per method: its space and kind
+        self.example = {r.method: r for r in reversed(self.records)}  # one record per method: its space and kind
 
     def runs(self, dataset: str, method: str, setting: str, status: str = "done") -> list[Record]:
         """The records of the tables of one data set, method and setting, by seed."""
@@ -148,24 +148,24 @@ class Results:
 
     def by_space(self, among: Collection[str]) -> Iterator[tuple[str, str, list[str]]]:
         """Heading, space and methods, grouped as the paper groups them: by where samples and classes meet."""
-        others = sorted({r.space for r in self.about.values()} - set(SPACES))
+        others = sorted({r.space for r in self.example.values()} - set(SPACES))
         for space in (*SPACES, *others):
-            methods = [m for m in self.methods if m in among and self.about[m].space == space]
+            methods = [m for m in self.methods if m in among and self.example[m].space == space]
             if methods:
                 yield f"{space or 'unknown'} space", space, methods
 
     def ranked(self) -> list[str]:
         """The methods that may lead: one with extra supervision solves an easier task."""
-        return [m for m in self.methods if not self.about[m].extra_supervision] or self.methods
+        return [m for m in self.methods if not self.example[m].extra_supervision] or self.methods
 
     def is_inductive(self, method: str) -> bool:
         """Whether a method has learnt from seen classes alone."""
-        return not self.about[method].transductive and not self.about[method].extra_supervision
+        return not self.example[method].transductive and not self.example[method].extra_supervision
 
     def label(self, method: str) -> str:
         """A method's name with its marks: † transductive, * extra supervision."""
-        about = self.about[method]
-        return method + " †" * about.transductive + " *" * bool(about.extra_supervision)
+        example = self.example[method]
+        return method + " †" * example.transductive + " *" * bool(example.extra_supervision)
 
     def class_accuracies(self, dataset: str, metric: str) -> dict[str, dict[str, float]]:
         """Accuracy of each class by method, mean over seeds: {method: {class: percent}}."""
@@ -177,7 +177,7 @@ class Results:
                     if value is not None:
                         values[name].append(value)
             if values:
-                accuracies[method] = {name: mean(own) for name, own in values.items()}
+                accuracies[method] = {name: mean(by_seed) for name, by_seed in values.items()}
         return accuracies
 
     def confused_pairs(self, dataset: str, method: str) -> dict[tuple[str, str], float]:
@@ -197,20 +197,18 @@ class Results:
         return confused, [m for m in run if m not in confused]
 
 
-def read_results(place: str | Path) -> Results:
+def read_results(path: str | Path) -> Results:
     """The records in a folder, or in one file; two splits or feature files under one name are refused."""
-    place = Path(place)
-    records = read_records(place)
+    path = Path(path)
+    records = read_records(path)
     if not records:
-        raise BadInput(
-            f"The .jsonl files of {place} hold no record; `firstsight benchmark … --out {place}` makes some."
-        )
-    _refuse_mixtures(records)
-    folder = place if place.is_dir() else place.parent
+        raise BadInput(f"The .jsonl files of {path} hold no record; `firstsight benchmark … --out {path}` makes some.")
+    _check_one_source(records)
+    folder = path if path.is_dir() else path.parent
     return Results(records, folder, read_settings(folder))
 
 
-def _refuse_mixtures(records: list[Record]) -> None:
+def _check_one_source(records: list[Record]) -> None:
     first: dict[tuple[str, str], str] = {}
     for record in records:
         for what, fingerprint in (("splits", record.split), ("feature files", record.features)):

@@ -10,7 +10,7 @@ from typing import Any
 from firstsight.experiments.records import Record, Touched
 from firstsight.reporting.accuracy_tables import name_cell
 from firstsight.reporting.results import CALIBRATED_H, Results, figure_of, setting_of
-from firstsight.reporting.table import Cell, Column, Row, Table, signed, spread, words
+from firstsight.reporting.table import Column, Row, Table, TableCell, signed, spread, words
 
 # What the runs did: which failed, what they warned of, what they cost, with which parameters they ran.
 
@@ -22,9 +22,9 @@ def failure_table(results: Results) -> Table | None:
     columns = [*words("data set", "method", "what happened", "setting"), Column("seed"), *words("variant")]
     rows = [
         [
-            *map(Cell, (r.dataset, r.method)),
-            Cell(r.error or "no reason was recorded", mark="failed"),
-            *map(Cell, (r.setting, str(r.seed), _words(r.variant) or "–")),
+            *map(TableCell, (r.dataset, r.method)),
+            TableCell(r.error or "no reason was recorded", mark="failed"),
+            *map(TableCell, (r.setting, str(r.seed), _words(r.variant) or "–")),
         ]
         for r in results.failed
     ]
@@ -42,7 +42,7 @@ def warning_table(results: Results) -> Table | None:
     if not seeds:
         return None
     columns = words("data set", "method", "setting", "variant", "warning", "seeds")
-    rows = [[*map(Cell, key), Cell(", ".join(own))] for key, own in seeds.items()]
+    rows = [[*map(TableCell, key), TableCell(", ".join(numbers))] for key, numbers in seeds.items()]
     return Table("warnings", f"Warnings of methods: {len(rows)} kinds of warning", columns, rows)
 
 
@@ -55,14 +55,14 @@ def cost_table(results: Results) -> Table | None:
     columns += map(Column, ("seeds", "seconds", "of these fit", "CPU seconds of the fit", "peak MiB", "threads"))
     rows: list[Row] = []
     for runs in _cells(known):
-        about = runs[0]
-        texts = [about.dataset, about.method, about.setting, str(len(runs))]
+        first = runs[0]
+        texts = [first.dataset, first.method, first.setting, str(len(runs))]
         texts += [spread([r.seconds for r in runs if r.seconds is not None])]
         texts += [spread([r.fit_seconds for r in runs if r.fit_seconds is not None])]
         texts += [spread([r.cpu_seconds for r in runs if r.cpu_seconds is not None])]
         peaks, threads = ({getattr(r, name) for r in runs} - {None} for name in ("peak_mib", "threads"))
         texts += [f"{max(peaks):,}" if peaks else "–", "–".join(map(str, sorted(threads))) or "–"]
-        rows.append([*map(Cell, texts)])
+        rows.append([*map(TableCell, texts)])
     fits: dict[tuple[str, ...], float] = {}
     for r in results.records:  # an inductive method is fitted once for both settings
         parts = (r.dataset, r.method, str(r.seed), _words(r.variant), r.setting * r.transductive)
@@ -80,15 +80,15 @@ def parameter_table(results: Results) -> Table | None:
         return None
     settings: dict[tuple[str, str, str, str], list[str]] = {}
     for runs in _cells(known):
-        about = runs[0]
-        name = f"{about.method} ({about.estimator})" if about.estimator else about.method
+        first = runs[0]
+        name = f"{first.method} ({first.estimator})" if first.estimator else first.method
         distinct = " / ".join(dict.fromkeys(_words(r.parameters) for r in runs))
         chosen = " / ".join(dict.fromkeys(map(_chosen, runs)))
-        settings.setdefault((name, chosen, distinct, about.dataset), []).append(about.setting)
+        settings.setdefault((name, chosen, distinct, first.dataset), []).append(first.setting)
     datasets: dict[tuple[str, ...], list[str]] = {}  # what is the same on several data sets stands in one row
-    for (method, chosen, distinct, dataset), own in settings.items():
-        datasets.setdefault((method, ", ".join(own), chosen, distinct), []).append(dataset)
-    rows = [[Cell(", ".join(own)), *map(Cell, alike)] for alike, own in datasets.items()]
+    for (method, chosen, distinct, dataset), names in settings.items():
+        datasets.setdefault((method, ", ".join(names), chosen, distinct), []).append(dataset)
+    rows = [[TableCell(", ".join(names)), *map(TableCell, alike)] for alike, names in datasets.items()]
     notes = [
         "Tuned: on validation classes of the training set. Set by hand: the user gave the values of those named; the "
         "others are the method's own, or its preset's."
@@ -101,11 +101,11 @@ def _chosen(record: Record) -> str:
     """Where a record's parameters come from."""
     if not record.tuned:
         return f"set by hand: {', '.join(record.given)}" if record.given else "own defaults"
-    about = record.tuned.model_dump(exclude={"set_by_hand"})
-    if not about["kept_defaults"]:
-        del about["kept_defaults"]
+    source = record.tuned.model_dump(exclude={"set_by_hand"})
+    if not source["kept_defaults"]:
+        del source["kept_defaults"]
     by_hand = ", ".join(record.tuned.set_by_hand)
-    return f"tuned on validation classes ({_words(about)})" + (f"; set by hand: {by_hand}" if by_hand else "")
+    return f"tuned on validation classes ({_words(source)})" + (f"; set by hand: {by_hand}" if by_hand else "")
 
 
 def _cells(records: list[Record]) -> list[list[Record]]:
@@ -171,10 +171,10 @@ def audit_table(results: Results) -> Table | None:
         finding = f"LEAK: {'; '.join(leaked)}" if leaked else "clean"
         rows.append(
             [
-                *map(Cell, (dataset, method, settings, str(len(runs)))),
-                *(Cell(f"{counts[name]:,}") for name in _TOUCHED),
-                Cell("yes" if touched.unseen_descriptions_in_fit else "no"),
-                Cell(finding, detail=touched.note, mark="failed" if leaked else ""),
+                *map(TableCell, (dataset, method, settings, str(len(runs)))),
+                *(TableCell(f"{counts[name]:,}") for name in _TOUCHED),
+                TableCell("yes" if touched.unseen_descriptions_in_fit else "no"),
+                TableCell(finding, detail=touched.note, mark="failed" if leaked else ""),
             ]
         )
     leaking = sum(len(runs) for (_, _, leaked, _), runs in alike.items() if leaked)
@@ -203,9 +203,9 @@ def tuning_table(results: Results) -> Table | None:
     columns = [*words("method"), *(Column(title, d) for d in datasets for title in _SHOWN.values())]
     rows: list[Row] = []
     tidy: list[dict[str, Any]] = []
-    for heading, _, own in results.by_space([m for m in results.methods if any(runs[d, m] for d in datasets)]):
+    for heading, _, grouped in results.by_space([m for m in results.methods if any(runs[d, m] for d in datasets)]):
         rows.append(heading)
-        for method in own:
+        for method in grouped:
             cells = [name_cell(results, method)]
             for dataset in datasets:
                 for metric in _SHOWN:
@@ -226,15 +226,15 @@ def _runs(results: Results, dataset: str, method: str) -> list[Record]:
     return [r for setting in ("zsl", "gzsl") for r in results.runs(dataset, method, setting) if r.tuned]
 
 
-def _compared(results: Results, dataset: str, method: str, metric: str) -> tuple[Cell, dict[str, Any]]:
+def _compared(results: Results, dataset: str, method: str, metric: str) -> tuple[TableCell, dict[str, Any]]:
     setting = setting_of(metric)
     tuned = [r for r in results.runs(dataset, method, setting) if r.tuned]
     values = {r.seed: value for r in tuned if (value := figure_of(r, metric)) is not None}
     if not values:
-        return Cell("–"), {}
+        return TableCell("–"), {}
     if all(r.tuned and r.tuned.kept_defaults for r in tuned):
         same = round(mean(values.values()), 2)
-        return Cell(f"{same:.1f}", "="), {"tuned": same, "default": same, "seeds": len(values)}
+        return TableCell(f"{same:.1f}", "="), {"tuned": same, "default": same, "seeds": len(values)}
     before = {
         r.seed: value
         for r in results.studies
@@ -243,10 +243,10 @@ def _compared(results: Results, dataset: str, method: str, metric: str) -> tuple
     }
     both = sorted(set(values) & set(before))
     if not both:
-        return Cell(f"{mean(values.values()):.1f}", "defaults not run"), {"tuned": round(mean(values.values()), 2)}
-    new, old = (mean(one[seed] for seed in both) for one in (values, before))
+        return TableCell(f"{mean(values.values()):.1f}", "defaults not run"), {"tuned": round(mean(values.values()), 2)}
+    new, old = (mean(by_seed[seed] for seed in both) for by_seed in (values, before))
     line = {"tuned": round(new, 2), "default": round(old, 2), "seeds": len(both)}
-    return Cell(f"{new:.1f}", f"{old:.1f}, {signed(new - old)}"), line
+    return TableCell(f"{new:.1f}", f"{old:.1f}, {signed(new - old)}"), line
 
 
 # Compactness, separability and hubness of the spaces that methods decide in, beside what is claimed of them.
@@ -268,16 +268,16 @@ def space_table(results: Results) -> Table | None:
     rows: list[Row] = []
     tidy: list[dict[str, Any]] = []
     measured = [m for m in results.methods if any(values[d, m] for d in datasets)]
-    for heading, space, own in results.by_space(measured):
+    for heading, space, grouped in results.by_space(measured):
         rows.append(heading)
-        for method in own:
+        for method in grouped:
             cells = [name_cell(results, method)]
-            cells += [Cell(claims.get(method, claims.get(space, "–")))] * bool(claims)
+            cells += [TableCell(claims.get(method, claims.get(space, "–")))] * bool(claims)
             for dataset in datasets:
                 cells += [_cell(values[dataset, method], fact) for fact in _FACTS]
-                about = {"dataset": dataset, "method": method, "space": space}
+                names = {"dataset": dataset, "method": method, "space": space}
                 tidy += [
-                    about | _line(values[dataset, method], fact) for fact in _FACTS if values[dataset, method].get(fact)
+                    names | _line(values[dataset, method], fact) for fact in _FACTS if values[dataset, method].get(fact)
                 ]
             rows.append(cells)
     notes = [
@@ -303,21 +303,21 @@ def _space_facts(results: Results, dataset: str, method: str) -> Values:
     for setting in ("zsl", "gzsl"):
         facts = [r.space_facts for r in results.runs(dataset, method, setting) if r.space_facts]
         if facts:
-            own = [f.embedding for f in facts if f.embedding]
+            embeddings = [f.embedding for f in facts if f.embedding]
             figures = {
                 "compactness": [f.compactness for f in facts],
                 "separability": [f.separability for f in facts],
                 "hubness": [f.hubness for f in facts],
-                "own compactness": [f.compactness for f in own],
-                "own separability": [f.separability for f in own],
+                "own compactness": [f.compactness for f in embeddings],
+                "own separability": [f.separability for f in embeddings],
             }
             return {name: [v for v in values if v is not None] for name, values in figures.items()}
     return {}
 
 
-def _cell(values: Values, fact: str) -> Cell:
+def _cell(values: Values, fact: str) -> TableCell:
     inside = values.get(f"own {fact}", [])
-    return Cell(_mean(values.get(fact, [])), detail=f"own {_mean(inside)}" if inside else "")
+    return TableCell(_mean(values.get(fact, [])), detail=f"own {_mean(inside)}" if inside else "")
 
 
 def _line(values: Values, fact: str) -> dict[str, Any]:
@@ -336,8 +336,8 @@ def _mean(values: list[float]) -> str:
 def easiest_first(accuracies: dict[str, dict[str, float]]) -> list[str]:
     """Classes by their accuracy, mean over methods."""
     values: dict[str, list[float]] = defaultdict(list)
-    for own in accuracies.values():
-        for name, value in own.items():
+    for by_class in accuracies.values():
+        for name, value in by_class.items():
             values[name].append(value)
     return sorted(values, key=lambda name: (-mean(values[name]), name))
 
@@ -364,7 +364,7 @@ def class_table(results: Results) -> Table | None:
             first, *others = (m for m in values if values[m] == highest)
             cells = [f"{mean(values.values()):.1f}", f"{min(values.values()):.1f}", f"{highest:.1f}"]
             by = results.label(first) + (f" and {len(others)} more" if others else "")
-            rows.append([Cell(name), *map(Cell, cells), Cell(by)])
+            rows.append([TableCell(name), *map(TableCell, cells), TableCell(by)])
     if not rows:
         return None
     columns = [*words("class"), Column("mean of methods"), Column("lowest"), Column("highest"), *words("by")]
@@ -390,7 +390,7 @@ def confusion_table(results: Results) -> Table | None:
         rows.append(f"{dataset}, {counted} method{'s' * (len(methods) + len(others) > 1)}")
         for (truth, predicted), counts in sorted(total.items(), key=lambda item: (-sum(item[1]), item[0]))[:5]:
             per_run = f"{sum(counts) / len(methods):.1f}"
-            rows.append([*map(Cell, (truth, predicted, per_run, str(len(counts))))])
+            rows.append([*map(TableCell, (truth, predicted, per_run, str(len(counts))))])
     if not rows:
         return None
     columns = [*words("true class", "named as"), Column("rows per run and method"), Column("methods that confuse them")]

@@ -18,7 +18,7 @@ from firstsight._io.files import csv_text
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """What stands in one place: the text, a small sign behind it, a quieter line beneath it, and how it is marked.
 
     A `share` from 0 to 1 is shown as a bar behind the text where the format has bars.
@@ -40,7 +40,7 @@ class Column:
     is_number: bool = True
 
 
-Row = Sequence[Cell] | str
+Row = Sequence[TableCell] | str
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def _escaped(text: str) -> str:
 
 
 def _groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
-    return [(group, len(list(own))) for group, own in groupby(columns, key=lambda column: column.group)]
+    return [(group, len(list(neighbours))) for group, neighbours in groupby(columns, key=lambda column: column.group)]
 
 
 def _html_head(columns: Sequence[Column]) -> Iterator[str]:
@@ -206,7 +206,7 @@ def _html_head(columns: Sequence[Column]) -> Iterator[str]:
     yield "".join(f'<th scope="col"{_align(column)}>{escape(column.title)}</th>' for column in columns)
 
 
-def _html_cell(cell: Cell, column: Column) -> str:
+def _html_cell(cell: TableCell, column: Column) -> str:
     text = re.sub(r"(?<=[a-z][_.])(?=[A-Za-z])", "<wbr>", escape(cell.text))  # names of classes may break there
     if cell.mark == "best":
         text = f"<strong>{text}</strong>"
@@ -225,14 +225,14 @@ def _align(column: Column) -> str:
     return ' class="number"' if column.is_number else ""
 
 
-def _latex_cell(cell: Cell) -> str:
+def _latex_cell(cell: TableCell) -> str:
     wrap = {"best": r"\textbf{%s}", "second": r"\underline{%s}", "failed": r"\textit{%s}"}.get(cell.mark, "%s")
     sign = rf"$^{{\mathrm{{{latex_text(cell.sign)}}}}}$" if cell.sign else ""
     detail = r" {\scriptsize (" + latex_text(cell.detail) + ")}" if cell.detail else ""
     return wrap % latex_text(cell.text) + sign + detail
 
 
-def _markdown_cell(cell: Cell) -> str:
+def _markdown_cell(cell: TableCell) -> str:
     # Markdown cannot underline, and GitHub lets <ins> through but not <u>.
     wrap = {"best": "**%s**", "second": "<ins>%s</ins>", "failed": "*%s*"}.get(cell.mark, "%s")
     sign = f"<sup>{markdown_text(cell.sign)}</sup>" if cell.sign else ""
