@@ -6,7 +6,7 @@ import pytest
 
 from firstsight.errors import BadInput
 from firstsight.experiments.choices import (
-    Candidate,
+    ScoredCandidate,
     choose,
     gain_over,
     grid_candidates,
@@ -17,7 +17,7 @@ from firstsight.experiments.tune import search_optuna
 
 
 def _candidate(parameters, t1=(), h=(), error=""):
-    return Candidate(parameters=parameters, t1=list(t1), h=list(h), error=error)
+    return ScoredCandidate(parameters=parameters, t1=list(t1), h=list(h), error=error)
 
 
 def _peak(asked):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from firstsight.experiments.choices import Candidate
+    from firstsight.experiments.choices import ScoredCandidate
     from firstsight.experiments.entries import Entry
     from firstsight.experiments.records import Record
     from firstsight.experiments.tune import Choice
@@ -248,14 +248,14 @@ def read_grid(words: list[str] | None, fixed: dict[str, Any]) -> dict[str, list[
     return grid
 
 
-def _figure(candidate: Candidate, objective: str) -> str:
+def _figure(candidate: ScoredCandidate, objective: str) -> str:
     if candidate.error:
         return "failed"
     deviation = candidate.deviation(objective)
     return f"{candidate.mean(objective):.2f}" + ("" if deviation is None else f" ± {deviation:.2f}")
 
 
-def _table(candidates: list[Candidate], best: dict[str, Candidate]) -> Table:
+def _table(candidates: list[ScoredCandidate], best: dict[str, ScoredCandidate]) -> Table:
     from rich.table import Table
 
     from firstsight.evaluation import TITLES

@@ -1,4 +1,4 @@
-"""Candidate parameters, the rule that chooses the winner among them, and the files that hold such choices."""
+"""ScoredCandidate parameters, the rule that chooses the winner among them, and the files that hold such choices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ METRICS = {"zsl": "t1", "gzsl": "h"}
 RULE = "the highest mean among candidates whose gain over the defaults exceeds its standard error; else the defaults"
 
 
-class Candidate(Schema):
+class ScoredCandidate(Schema):
     """Parameters and what they scored on each fold, in percent."""
 
     parameters: dict[str, Any] = Field(description="the candidate")
@@ -65,7 +65,7 @@ class ChoiceFile(Schema):
     grid: dict[str, list[Any]] = Field(description="the values that were tried")
     fixed: dict[str, Any] = Field(description="parameters that were set and not searched")
     chosen: dict[Literal["zsl", "gzsl"], dict[str, Any]] = Field(min_length=1, description="objective → parameters")
-    candidates: list[Candidate] = Field(description="every candidate and what it scored")
+    candidates: list[ScoredCandidate] = Field(description="every candidate and what it scored")
 
 
 def grid_candidates(grid: dict[str, list[Any]]) -> list[dict[str, Any]]:
@@ -78,8 +78,11 @@ def grid_candidates(grid: dict[str, list[Any]]) -> list[dict[str, Any]]:
 
 
 def choose(
-    candidates: Sequence[Candidate], objective: str, default: Candidate | None = None, independent: float = 1.0
-) -> Candidate:
+    candidates: Sequence[ScoredCandidate],
+    objective: str,
+    default: ScoredCandidate | None = None,
+    independent: float = 1.0,
+) -> ScoredCandidate:
     """Return the winner: the highest mean; of equals the first, so that the grid's order decides and not chance.
 
     With `default`, the candidate of the method's defaults, others must be better by more than the noise between folds
@@ -95,7 +98,9 @@ def choose(
     return max(scored, key=lambda candidate: candidate.mean(objective))
 
 
-def gain_over(default: Candidate, candidate: Candidate, objective: str, independent: float) -> tuple[float, float]:
+def gain_over(
+    default: ScoredCandidate, candidate: ScoredCandidate, objective: str, independent: float
+) -> tuple[float, float]:
     """Return what a candidate scores above the defaults, mean over the folds, and the standard error of that.
 
     The error is paired: folds differ far more from each other than two candidates on one fold do.
@@ -120,7 +125,7 @@ def is_numeric(values: list[Any]) -> bool:
     return len(values) > 1 and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
 
 
-def parameters_at_edge(best: Candidate, grid: dict[str, list[Any]]) -> list[str]:
+def parameters_at_edge(best: ScoredCandidate, grid: dict[str, list[Any]]) -> list[str]:
     """Return parameters whose best value is the smallest or largest of those tried: beyond may be better.
 
     Of two values each is at an edge, so that three are the least that can tell.

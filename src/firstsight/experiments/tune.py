@@ -18,8 +18,8 @@ from firstsight.evaluation import TITLES, fit_on
 from firstsight.experiments.choices import (
     METRICS,
     RULE,
-    Candidate,
     ChoiceFile,
+    ScoredCandidate,
     check_overwrite,
     choose,
     grid_candidates,
@@ -75,7 +75,7 @@ class Choice:
         """By objective ("zsl": T1, "gzsl": H), the parameters: those that were fixed, and the best candidate's."""
         return {str(objective): parameters for objective, parameters in self.result.chosen.items()}
 
-    def winner(self, objective: str) -> Candidate:
+    def winner(self, objective: str) -> ScoredCandidate:
         """Return the candidate that was chosen for an objective."""
         chosen, fixed = self.chosen[objective], self.result.fixed
         return next(c for c in self.result.candidates if {**fixed, **c.parameters} == chosen)
@@ -98,7 +98,7 @@ class Choice:
 
         return pd.DataFrame([self._row(candidate) for candidate in self.result.candidates])
 
-    def _row(self, candidate: Candidate) -> dict[str, Any]:
+    def _row(self, candidate: ScoredCandidate) -> dict[str, Any]:
         row = dict(candidate.parameters)
         for objective in self.chosen if not candidate.error else ():
             title = TITLES[METRICS[objective]]
@@ -269,7 +269,7 @@ class Trials:
     on_fit: OnFit = lambda records: None
     calibrated: bool = False  # H is the one with the fold's best constant taken off seen classes' scores
 
-    def score(self, candidates: list[dict[str, Any]], default: dict[str, Any] | None = None) -> list[Candidate]:
+    def score(self, candidates: list[dict[str, Any]], default: dict[str, Any] | None = None) -> list[ScoredCandidate]:
         """Fit with each candidate on every fold's training samples and evaluate on the classes that it holds out.
 
         One fit of an inductive method serves both objectives; a transductive one is fitted for each.
@@ -294,22 +294,22 @@ class Trials:
             session.run(self.workers, on_event)
         return [self._candidate(parameters, records) for parameters in candidates]
 
-    def race(self, candidates: list[dict[str, Any]], default: dict[str, Any]) -> list[Candidate]:
+    def race(self, candidates: list[dict[str, Any]], default: dict[str, Any]) -> list[ScoredCandidate]:
         """Score all candidates on the first third of the folds, then the leading ones and the defaults on all."""
         first = replace(self, folds=self.folds[: -(-len(self.folds) // 3)]).score(candidates)
         leading = [default, *(choose(first, objective).parameters for objective in self.objectives)]
         final = {json.dumps(c.parameters): c for c in self.score([c for c in candidates if c in leading])}
         return [final.get(json.dumps(c.parameters), c) for c in first]
 
-    def _candidate(self, parameters: dict[str, Any], records: dict[Key, Record]) -> Candidate:
+    def _candidate(self, parameters: dict[str, Any], records: dict[Key, Record]) -> ScoredCandidate:
         scores: dict[str, list[float]] = {}
         for objective in self.objectives:
             cells = [CellKey(f.name, self.entry.name, self.seed, parameters, STUDY, objective) for f in self.folds]
             of_folds = [records[key_of(cell)] for cell in cells]
             if failed := next((record for record in of_folds if record.status == "failed"), None):
-                return Candidate.model_validate({"parameters": parameters, "error": failed.error})
+                return ScoredCandidate.model_validate({"parameters": parameters, "error": failed.error})
             scores[TITLES[METRICS[objective]]] = [self._metric(record) for record in of_folds]
-        return Candidate.model_validate({"parameters": parameters, "error": "", **scores})
+        return ScoredCandidate.model_validate({"parameters": parameters, "error": "", **scores})
 
     def _metric(self, record: Record) -> float:
         if record.setting == "gzsl" and self.calibrated:
@@ -330,12 +330,12 @@ def remove_trials(folder: Path, folds: list[ZeroShotDataset]) -> None:
 
 
 def search_optuna(
-    score: Callable[[list[dict[str, Any]]], list[Candidate]],
+    score: Callable[[list[dict[str, Any]]], list[ScoredCandidate]],
     grid: dict[str, list[Any]],
     objective: str,
     trials: int = 20,
     seed: int = 0,
-) -> list[Candidate]:
+) -> list[ScoredCandidate]:
     """Let Optuna propose values between the grid's smallest and largest numbers, one candidate after the other.
 
     Positive numbers are searched on a logarithmic scale. The same seed and the same scores lead to the same proposals:
