@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from firstsight.encoders import PictureEncoder, find_pictures
+from firstsight.encoders import ImageEncoder, find_images
 from firstsight.encoders.backbone import Backbone
-from firstsight.encoders.decoding import decode_picture
+from firstsight.encoders.decoding import decode_image
 from firstsight.encoders.runtimes import open_runtime
 
 RUNTIMES = ("torch", "onnx")
@@ -32,15 +32,15 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--batch-size", type=int, default=32)
     arguments = parser.parse_args()
-    paths = find_pictures(arguments.pictures)[0]
+    paths = find_images(arguments.pictures)[0]
 
     backbone = Backbone(arguments.backbone)
-    batch = np.stack([backbone.prepare(decode_picture(p.read_bytes())) for p in paths[: arguments.batch_size]])
+    batch = np.stack([backbone.prepare(decode_image(p.read_bytes())) for p in paths[: arguments.batch_size]])
     models = {r: open_runtime(r, backbone, batch[0], len(paths))[1] for r in RUNTIMES}
     compare(f"the model alone, {len(batch)} pictures at once", models, batch, len(batch), arguments.repeats)
 
     encoders = {
-        r: PictureEncoder(arguments.backbone, runtime=r, cache=False, batch_size=arguments.batch_size) for r in RUNTIMES
+        r: ImageEncoder(arguments.backbone, runtime=r, cache=False, batch_size=arguments.batch_size) for r in RUNTIMES
     }
     whole = {r: lambda given, encoder=encoder: encoder.encode(given).features for r, encoder in encoders.items()}
     compare(f"files to features, {len(paths)} pictures", whole, paths, len(paths), arguments.repeats)

@@ -58,9 +58,9 @@ def forget(path: Path) -> None:
 
 def measure(what: str, path: Path, rows: int, allowed: int) -> None:
     """Print seconds, rows and the peak of memory of one measurement, as JSON."""
-    from firstsight._io.disk_samples import DiskRows
+    from firstsight._io.disk_samples import DiskSamples
 
-    X = DiskRows(path, memory=allowed)
+    X = DiskSamples(path, memory=allowed)
     kind, _, method = what.partition(" ")
     if kind == "read":
         forget(path)

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import NullFormatter
 
-from firstsight._io.disk_samples import DiskRows
+from firstsight._io.disk_samples import DiskSamples
 from firstsight.errors import FirstsightWarning
 from firstsight.methods import make_estimator
 from firstsight.reporting.figure_style import COLOURS, figure_style, panels, quiet
@@ -56,7 +56,7 @@ def rows_grow(largest: int, repeats: int) -> list[tuple[str, int, float]]:
         path = Path(folder) / "features.npy"
         X = (descriptions[y] @ mixing + random.normal(size=(largest, FEATURES))).astype(np.float32)
         np.save(path, X)
-        rows = DiskRows(path)
+        rows = DiskSamples(path)
         for method, parameters in FITS.items():
             for n in (largest // 2**i for i in reversed(range(SIZES))):
                 some = rows.take(np.arange(n))

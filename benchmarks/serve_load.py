@@ -37,7 +37,7 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-from firstsight.encoders import PictureEncoder
+from firstsight.encoders import ImageEncoder
 from firstsight.encoders.letters import LETTERS
 from firstsight.methods import ESZSL
 from firstsight.persistence.model_schema import BackboneUsed, Provenance
@@ -49,7 +49,7 @@ BOUNDARY = b"firstsight"
 
 def random_model(backbone: str, folder: Path) -> Recognizer:
     """A model of a backbone's features that is as large as one of birds, and knows nothing."""
-    encoder, random = PictureEncoder(backbone, cache=False), np.random.default_rng(0)
+    encoder, random = ImageEncoder(backbone, cache=False), np.random.default_rng(0)
     names = [f"class {number}" for number in range(CLASSES)]
     columns = [f"trait {number}" for number in range(ATTRIBUTES)]
     table = pd.DataFrame(random.random((CLASSES, ATTRIBUTES)), index=names, columns=columns)

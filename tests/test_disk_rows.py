@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import firstsight
-from firstsight._io.disk_samples import ChangedRows, DiskRows, blocks_of
+from firstsight._io.disk_samples import ChangedSamples, DiskSamples, blocks_of
 from firstsight._io.identity import same_data
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.evaluation import fit_on
@@ -28,14 +28,14 @@ def wide(tmp_path):
     """Rows of which some 20 fit into the least memory, as an array and as a file of them."""
     X = np.random.default_rng(0).normal(size=(101, 1000)).astype(np.float32)
     np.save(tmp_path / "x.npy", X)
-    return X, DiskRows(tmp_path / "x.npy", memory=LITTLE)
+    return X, DiskSamples(tmp_path / "x.npy", memory=LITTLE)
 
 
 @pytest.fixture
 def on_disk(small, tmp_path):
     """The small data set with its features in a file."""
     np.save(tmp_path / "features.npy", small.features)
-    return replace(small, features=DiskRows(tmp_path / "features.npy"))
+    return replace(small, features=DiskSamples(tmp_path / "features.npy"))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_blocks_are_no_larger_than_memory_allows_and_hold_every_row_once(wide):
 def test_other_kinds_of_floating_point_numbers_are_read_as_float32(tmp_path, kind):
     X = np.arange(6, dtype=kind).reshape(3, 2)
     np.save(tmp_path / "x.npy", X)
-    found = DiskRows(tmp_path / "x.npy")[1:]
+    found = DiskSamples(tmp_path / "x.npy")[1:]
     assert found.dtype == np.float32
     assert np.array_equal(found, X[1:])
 
@@ -81,26 +81,26 @@ def test_other_kinds_of_floating_point_numbers_are_read_as_float32(tmp_path, kin
 def test_what_is_no_matrix_of_rows_is_refused(tmp_path, array, said):
     np.save(tmp_path / "x.npy", array)
     with pytest.raises(BadInput, match=said):
-        DiskRows(tmp_path / "x.npy")
+        DiskSamples(tmp_path / "x.npy")
 
 
 def test_a_file_that_is_missing_foreign_cut_off_or_not_finite_is_one_sentence(tmp_path):
     path = tmp_path / "x.npy"
     with pytest.raises(UnreadableFile, match="No such file"):
-        DiskRows(path)
+        DiskSamples(path)
     path.write_text("class,split\n")
     with pytest.raises(UnreadableFile, match=r"is not a \.npy file"):
-        DiskRows(path)
+        DiskSamples(path)
     X = np.zeros((5, 4), "f4")
     X[3, 1] = np.inf
     np.save(path, X)
-    rows = DiskRows(path)
+    rows = DiskSamples(path)
     for one, number in ((rows, 3), (rows.take([4, 3, 2]), 3)):
         with pytest.raises(BadInput, match=f"infinite values in row {number};"):
             list(one.blocks())
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(UnreadableFile, match="shorter than its header claims"):
-        DiskRows(path)
+        DiskSamples(path)
     with pytest.raises(UnreadableFile, match="changed or replaced"):
         rows[:]
 
@@ -113,13 +113,13 @@ def test_a_shape_that_no_file_can_hold_is_refused(tmp_path, shape):
     text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
     path.write_bytes(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + bytes(80))
     with pytest.raises(BadInput, match=r"must hold a matrix|shorter than its header"):
-        DiskRows(path)
+        DiskSamples(path)
 
 
 def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "x.npy")
     with pytest.raises(UnreadableFile, match="not a regular file"):
-        DiskRows(tmp_path / "x.npy")
+        DiskSamples(tmp_path / "x.npy")
 
 
 def test_rows_of_a_file_that_is_replaced_or_written_to_in_the_middle_are_refused(wide, tmp_path):
@@ -131,7 +131,7 @@ def test_rows_of_a_file_that_is_replaced_or_written_to_in_the_middle_are_refused
     assert np.array_equal(np.concatenate([block for _, block in blocks]), X[rows.block :])  # the file that was opened
     with pytest.raises(UnreadableFile, match="changed or replaced"):
         rows[:3]
-    rows = DiskRows(rows.path, memory=LITTLE)
+    rows = DiskSamples(rows.path, memory=LITTLE)
     blocks = rows.blocks()
     next(blocks)
     with rows.path.open("r+b") as file:
@@ -148,7 +148,7 @@ def test_a_fit_from_the_disk_or_in_parts_is_the_fit_in_memory(small, on_disk, me
     shifted = small.features + np.float32(30)  # far from zero, where sums of squares lose digits
     shifted[:, 3] = 7.0  # and a column that never changes
     np.save(on_disk.features.path, shifted)
-    in_memory, on_disk = replace(small, features=shifted), replace(small, features=DiskRows(on_disk.features.path))
+    in_memory, on_disk = replace(small, features=shifted), replace(small, features=DiskSamples(on_disk.features.path))
     model = fit_on(method(feature_scaling=scaling), in_memory)
     read = fit_on(method(feature_scaling=scaling), on_disk)
     parts = method(feature_scaling=scaling)
@@ -162,12 +162,12 @@ def test_a_fit_from_the_disk_or_in_parts_is_the_fit_in_memory(small, on_disk, me
         assert np.abs(found - wanted).max() < 2e-4 * np.ptp(wanted)
         assert np.array_equal(other.predict(test), model.predict(test))
         assert sorted(other.seen_classes_) == sorted(model.seen_classes_)
-    assert np.array_equal(read.predict(DiskRows(on_disk.features.path)), read.predict(shifted))
+    assert np.array_equal(read.predict(DiskSamples(on_disk.features.path)), read.predict(shifted))
 
 
 def test_changed_rows_are_changed_whenever_they_are_read(wide):
     X, rows = wide
-    twice = ChangedRows(ChangedRows(rows, lambda read: 2 * read, 1000), lambda read: read[:, :3], 3)
+    twice = ChangedSamples(ChangedSamples(rows, lambda read: 2 * read, 1000), lambda read: read[:, :3], 3)
     assert (len(twice), twice.shape) == (101, (101, 3))
     assert np.array_equal(twice[[5, 3]], 2 * X[[5, 3], :3])
     found = list(blocks_of(twice, 8))
@@ -213,7 +213,7 @@ def test_kernel_prototypes_keep_within_the_memory_that_is_allowed(tmp_path):
         (KernelPrototypes(search=False, refinement=0, components=64), 0),
         (KernelPrototypes(refinement=2, components=64, **usual), 12 * (40 * 64 * 64 + 4 * d * 64)),
     ):
-        rows = DiskRows(tmp_path / "x.npy", memory=memory)
+        rows = DiskSamples(tmp_path / "x.npy", memory=memory)
         tracemalloc.start()
         try:
             made.fit(rows, y, A)
@@ -241,7 +241,7 @@ def test_evaluate_tune_and_benchmark_take_features_on_the_disk_as_those_in_memor
 
 def test_a_method_that_needs_all_rows_refuses_those_that_memory_does_not_hold(tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((300, 1000), "f4"))
-    rows = DiskRows(tmp_path / "x.npy", memory=LITTLE)
+    rows = DiskSamples(tmp_path / "x.npy", memory=LITTLE)
     said = r"300 rows of .*x\.npy take 0\.0 GiB and must be in memory at once here"
     with pytest.raises(BadInput, match=said):
         all_methods()["sync"]().fit(rows, np.arange(300) % 3, np.eye(3))
@@ -251,12 +251,12 @@ def test_a_method_that_needs_all_rows_refuses_those_that_memory_does_not_hold(tm
 def test_the_environment_may_allow_another_amount_of_memory(wide, monkeypatch, said):
     path = wide[1].path
     monkeypatch.setenv("FIRSTSIGHT_MEMORY_MIB", "3")
-    assert DiskRows(path).memory == 3 * 2**20
+    assert DiskSamples(path).memory == 3 * 2**20
     monkeypatch.setenv("FIRSTSIGHT_MEMORY_MIB", said)
     with pytest.raises(BadInput, match=f"must be a whole number of MiB, but is '{said}'"):
-        DiskRows(path)
+        DiskSamples(path)
     with pytest.raises(BadInput, match="at least 2"):
-        DiskRows(path, memory=5)
+        DiskSamples(path, memory=5)
 
 
 def test_features_beside_a_table_of_samples_are_read_from_the_disk(small, tmp_path):
@@ -269,7 +269,7 @@ def test_features_beside_a_table_of_samples_are_read_from_the_disk(small, tmp_pa
     small.descriptions.to_csv(tmp_path / "classes.csv")
     np.save(tmp_path / "features.npy", small.features)
     data = firstsight.load_dataset(tmp_path)
-    assert isinstance(data.features, DiskRows)
+    assert isinstance(data.features, DiskSamples)
     assert firstsight.evaluate(ESZSL(), data).h == firstsight.evaluate(ESZSL(), small).h
     np.save(tmp_path / "features.npy", small.features[1:])
     with pytest.raises(BadInput, match=re.escape("features.npy has 287 rows and")):
@@ -310,7 +310,7 @@ def test_gradient_steps_from_the_disk_end_as_well_as_those_in_memory(small, tmp_
     """Not in the same place: windows are another order of the same rows."""
     features = small.features.copy()
     np.save(tmp_path / "features.npy", features)
-    on_disk = replace(small, features=DiskRows(tmp_path / "features.npy"))
+    on_disk = replace(small, features=DiskSamples(tmp_path / "features.npy"))
     on_disk.features.memory = 2**13  # less than anybody may allow, for windows of 32 rows
     assert DiskTensor(on_disk.features, lambda read: read, 16).window == 32
     made = DeepEmbedding(**quick["deep-embedding"], stop_below=0, feature_scaling=scaling, random_state=0)
@@ -323,13 +323,13 @@ def test_gradient_steps_from_the_disk_end_as_well_as_those_in_memory(small, tmp_
     assert again.models["zsl"].history_[-1]["loss"] == losses[1]
     features[small.train[3], 1] = np.nan
     np.save(tmp_path / "features.npy", features)
-    rows = DiskRows(tmp_path / "features.npy").take(small.train)
+    rows = DiskSamples(tmp_path / "features.npy").take(small.train)
     with pytest.raises(BadInput, match=f"infinite values in row {small.train[3]};"):
         made.fit(rows, small.names_of(small.train), small.descriptions)
 
 
 def test_a_file_without_rows_has_no_blocks(tmp_path):
     np.save(tmp_path / "x.npy", np.empty((0, 4), "f4"))
-    rows = DiskRows(tmp_path / "x.npy")
+    rows = DiskSamples(tmp_path / "x.npy")
     assert list(rows.blocks()) == []
     assert rows[:].shape == (0, 4)

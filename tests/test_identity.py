@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstsight._io.disk_samples import DiskRows
+from firstsight._io.disk_samples import DiskSamples
 from firstsight._io.identity import fingerprint, same_data
 
 rng = np.random.default_rng(0)
@@ -99,7 +99,7 @@ def test_values_that_are_not_finite_are_counted_but_no_error():
 def test_samples_on_the_disk_are_the_same_data(tmp_path):
     X = KINDS["normal"]
     np.save(tmp_path / "X.npy", X)
-    assert same_data(fingerprint("", X), fingerprint("", DiskRows(tmp_path / "X.npy", memory=2**20)))
+    assert same_data(fingerprint("", X), fingerprint("", DiskSamples(tmp_path / "X.npy", memory=2**20)))
 
 
 def test_text_that_is_no_fingerprint_equals_only_itself():

@@ -42,7 +42,7 @@ BESIDE_THE_FACE = {
         "firstsight.evaluation.calibration.Scale",
         "firstsight.evaluation.novelty.NoveltyDetector",
     ],
-    "encoders": ["firstsight.encoders.PictureFolder"],
+    "encoders": ["firstsight.encoders.ImageFolder"],
     "methods": [
         "firstsight.methods.Range",
         "firstsight.methods.OneOf",

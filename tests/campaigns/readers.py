@@ -15,13 +15,13 @@ import numpy as np
 import scipy.io
 from PIL import Image
 
-from firstsight._io.disk_samples import DiskRows
+from firstsight._io.disk_samples import DiskSamples
 from firstsight.data import ZeroShotDataset, load_dataset, read_descriptions, write_npz
 from firstsight.data.feature_files import FeatureFile, read_feature_file, write_feature_file
 from firstsight.encoders.backbone import Backbone
 from firstsight.encoders.cache import FeatureCache
 from firstsight.encoders.descriptions import attributes_as_numbers, read_class_table
-from firstsight.encoders.image_folders import find_pictures
+from firstsight.encoders.image_folders import find_images
 from firstsight.evaluation import fit_on
 from firstsight.experiments.choices import gather_choices, read_choices
 from firstsight.experiments.records import read_records
@@ -289,7 +289,7 @@ def _rows_and_answers(scratch: Path) -> dict[str, Reader]:
     shards._write(scratch / "a.parquet", frames, {**asked, "shard": ["x", 1, 2]})
 
     def read_rows(folder: Path) -> Any:
-        rows = DiskRows(folder / "x.npy", memory=2**20)
+        rows = DiskSamples(folder / "x.npy", memory=2**20)
         return (
             rows[:].tobytes(),
             rows[np.arange(len(rows))[::2]].tobytes(),
@@ -318,7 +318,7 @@ def _labels() -> Reader:
     picture = io.BytesIO()
     Image.new("RGB", (4, 4)).save(picture, "PNG")
     files = {"labels.csv": b"file,class\na.png,ant\nb.png,'=bee\n", "a.png": picture.getvalue()}
-    return Reader(files, find_pictures, ("labels.csv",))
+    return Reader(files, find_images, ("labels.csv",))
 
 
 def _tables(tiny: ZeroShotDataset, scratch: Path) -> dict[str, Reader]:

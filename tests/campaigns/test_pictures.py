@@ -14,8 +14,8 @@ from PIL import Image
 
 from campaigns.children import OK, REFUSED, Outcome, run_in_children, tell, worrying
 from firstsight.encoders import decoding
-from firstsight.encoders.decoding import Undecodable, decode_picture, decoded, quiet_pillow
-from firstsight.encoders.image_formats import open_picture
+from firstsight.encoders.decoding import Undecodable, decode_image, decoded, quiet_pillow
+from firstsight.encoders.image_formats import open_image
 
 LONG = int(os.environ.get("FIRSTSIGHT_CAMPAIGN_MUTATIONS", "400"))  # of every seed
 GIB = 2**30
@@ -78,7 +78,7 @@ def decode(content: bytes) -> None:
     """What an encoder does with a file's content; a limit of memory that a decoder met is not a sentence here."""
     with quiet_pillow:
         try:
-            picture = decode_picture(content)
+            picture = decode_image(content)
         except Undecodable as error:
             if "this machine's memory" in str(error):
                 raise MemoryError(str(error)) from error
@@ -169,7 +169,7 @@ def measure(side: int) -> None:
     tell(f"pictures of {side} × {side}", outcomes)
     for (name, content), outcome in zip(contents.items(), outcomes, strict=True):
         assert outcome.kind == OK, f"{name}: {outcome.kind} {outcome.detail}"
-        needed = decoding._bytes_needed(open_picture(content))
+        needed = decoding._bytes_needed(open_image(content))
         assert outcome.grown <= needed + 2**25, f"{name}: {outcome.grown / 2**20:.0f} MiB, not {needed / 2**20:.0f}"
 
 

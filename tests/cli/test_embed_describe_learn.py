@@ -14,7 +14,7 @@ from PIL import Image
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before huggingface_hub is imported: no test may ask the network
 
-from firstsight._io.disk_samples import DiskRows
+from firstsight._io.disk_samples import DiskSamples
 from firstsight.data import load_dataset, read_descriptions, read_features
 from firstsight.data.feature_files import read_feature_file
 from firstsight.persistence.model_folder import load_saved
@@ -90,7 +90,7 @@ def test_embed_writes_features_names_classes_and_the_backbone(cli, backbone, tmp
     assert list(names) == found.names
     # As rows that may stay on the disk, in a folder that a table of classes makes a data set.
     assert cli("embed", tmp_path / "in", "--backbone", backbone, "--out", tmp_path / "data" / "features.npy").code == 0
-    np.testing.assert_array_equal(DiskRows(tmp_path / "data" / "features.npy")[:], found.features)
+    np.testing.assert_array_equal(DiskSamples(tmp_path / "data" / "features.npy")[:], found.features)
     table = pd.read_csv(tmp_path / "data" / "samples.csv")
     assert table["sample"].tolist() == found.names
     assert table["class"].tolist() == found.labels

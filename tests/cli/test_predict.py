@@ -178,7 +178,7 @@ class FakeEncoder:
 
 @pytest.fixture
 def pictures(small, tmp_path, monkeypatch):
-    monkeypatch.setattr(firstsight.encoders, "PictureEncoder", FakeEncoder)
+    monkeypatch.setattr(firstsight.encoders, "ImageEncoder", FakeEncoder)
     FakeEncoder.features = small.features[small.test_unseen]
     folder = tmp_path / "pictures"
     folder.mkdir()

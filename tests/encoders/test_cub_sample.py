@@ -10,16 +10,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from firstsight.encoders import PictureEncoder, find_pictures
+from firstsight.encoders import ImageEncoder, find_images
 
 pytestmark = pytest.mark.slow
 
 
 def test_features_of_real_photographs_agree_between_pytorch_and_onnx_runtime(shared):
-    paths, classes = find_pictures(shared / "data" / "cub-sample" / "images")
+    paths, classes = find_images(shared / "data" / "cub-sample" / "images")
     assert len(set(classes)) == 12
     torch, onnx = (
-        PictureEncoder(shared / "backbones" / "resnet50", runtime=runtime, cache=False).encode(paths)
+        ImageEncoder(shared / "backbones" / "resnet50", runtime=runtime, cache=False).encode(paths)
         for runtime in ("torch", "onnx")
     )
     assert torch.features.shape == onnx.features.shape == (96, 2048)

@@ -14,7 +14,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from firstsight.encoders import decoding
-from firstsight.encoders.decoding import Undecodable, decode_picture
+from firstsight.encoders.decoding import Undecodable, decode_image
 
 
 def saved(picture: Image.Image, format: str = "PNG", **more) -> bytes:
@@ -30,12 +30,12 @@ def colour(picture: Image.Image, at=(20, 20)) -> tuple:
 
 def test_an_ordinary_picture_is_untouched():
     pixels = np.random.default_rng(0).integers(0, 256, size=(40, 50, 3), dtype=np.uint8)
-    np.testing.assert_array_equal(np.asarray(decode_picture(saved(Image.fromarray(pixels)))), pixels)
+    np.testing.assert_array_equal(np.asarray(decode_image(saved(Image.fromarray(pixels)))), pixels)
 
 
 def test_cmyk_keeps_its_colours():
     red = Image.new("CMYK", (40, 40), (0, 255, 255, 0))
-    r, g, b = colour(decode_picture(saved(red, "JPEG", quality=95)))
+    r, g, b = colour(decode_image(saved(red, "JPEG", quality=95)))
     assert r > 200
     assert g < 60
     assert b < 60
@@ -44,7 +44,7 @@ def test_cmyk_keeps_its_colours():
 def test_transparency_becomes_white_and_colour_stays():
     half = Image.new("RGBA", (40, 40), (0, 0, 255, 255))
     half.paste((255, 0, 0, 0), (0, 0, 40, 20))
-    found = decode_picture(saved(half))
+    found = decode_image(saved(half))
     assert colour(found, (5, 5)) == (255, 255, 255)
     assert colour(found, (5, 35)) == (0, 0, 255)
 
@@ -53,23 +53,23 @@ def test_a_palette_with_a_transparent_colour():
     picture = Image.new("P", (40, 40), 1)
     picture.putpalette([255, 0, 0, 0, 255, 0] + [0] * 762)
     picture.paste(0, (0, 0, 40, 20))
-    found = decode_picture(saved(picture, transparency=0))
+    found = decode_image(saved(picture, transparency=0))
     assert colour(found, (5, 5)) == (255, 255, 255)
     assert colour(found, (5, 35)) == (0, 255, 0)
 
 
 def test_sixteen_bits_are_scaled_and_not_cut_off():
     ramp = np.linspace(0, 65535, 40 * 40).reshape(40, 40).astype(np.uint16)
-    found = np.asarray(decode_picture(saved(Image.fromarray(ramp))))[..., 0]
+    found = np.asarray(decode_image(saved(Image.fromarray(ramp))))[..., 0]
     np.testing.assert_allclose(found, ramp / 257, atol=0.6)
-    found = np.asarray(decode_picture(saved(Image.fromarray(ramp), "TIFF")))[..., 1]
+    found = np.asarray(decode_image(saved(Image.fromarray(ramp), "TIFF")))[..., 1]
     np.testing.assert_allclose(found, ramp / 257, atol=0.6)
 
 
 def test_bits_grey_and_floats():
-    assert colour(decode_picture(saved(Image.new("1", (40, 40), 1)))) == (255, 255, 255)
-    assert colour(decode_picture(saved(Image.new("L", (40, 40), 77)))) == (77, 77, 77)
-    assert colour(decode_picture(saved(Image.new("F", (40, 40), 0.5), "TIFF"))) == (128, 128, 128)
+    assert colour(decode_image(saved(Image.new("1", (40, 40), 1)))) == (255, 255, 255)
+    assert colour(decode_image(saved(Image.new("L", (40, 40), 77)))) == (77, 77, 77)
+    assert colour(decode_image(saved(Image.new("F", (40, 40), 0.5), "TIFF"))) == (128, 128, 128)
 
 
 def test_a_picture_is_turned_as_its_exif_says():
@@ -77,7 +77,7 @@ def test_a_picture_is_turned_as_its_exif_says():
     picture.paste((255, 255, 255), (0, 0, 30, 30))  # the left half is white
     exif = Image.Exif()
     exif[0x0112] = 6  # the camera was turned: what is left belongs on top
-    found = decode_picture(saved(picture, exif=exif.tobytes()))
+    found = decode_image(saved(picture, exif=exif.tobytes()))
     assert found.size == (30, 60)
     assert colour(found, (15, 5)) == (255, 255, 255)
     assert colour(found, (15, 55)) == (0, 0, 0)
@@ -88,7 +88,7 @@ def test_fifty_megapixels_are_read_within_bounds_and_turned(format):
     picture = Image.new("RGB", (10_000, 5_000), (10, 200, 30))
     exif = Image.Exif()
     exif[0x0112] = 6
-    found = decode_picture(saved(picture, format, exif=exif.tobytes()))
+    found = decode_image(saved(picture, format, exif=exif.tobytes()))
     assert found.height == 2 * found.width
     assert decoding.ENOUGH <= found.width <= 2 * decoding.ENOUGH
     np.testing.assert_allclose(colour(found), (10, 200, 30), atol=3)
@@ -109,7 +109,7 @@ def test_threads_share_the_memory_for_decoding(monkeypatch):
 
     monkeypatch.setattr(decoding, "_upright_rgb", watched)
     content = saved(Image.new("RGB", (300, 300)))
-    threads = [threading.Thread(target=decode_picture, args=(content,)) for _ in range(8)]
+    threads = [threading.Thread(target=decode_image, args=(content,)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -123,13 +123,13 @@ def test_a_bomb_is_refused_before_it_is_unpacked():
     bomb = claims[:16] + (30_000).to_bytes(4, "big") * 2 + claims[24:]  # a header of 900 megapixels
     bomb = bomb[:29] + zlib.crc32(bomb[12:29]).to_bytes(4, "big") + bomb[33:]
     with pytest.raises(Undecodable, match="megapixels"):
-        decode_picture(bomb)
+        decode_image(bomb)
 
 
 def test_a_strip_is_cut_and_a_dot_is_enlarged():
-    assert decode_picture(saved(Image.new("RGB", (9_000, 20)))).size == (16 * 20, 20)
-    assert min(decode_picture(saved(Image.new("RGB", (3, 3)))).size) >= 16
-    assert min(decode_picture(saved(Image.new("RGB", (1, 5_000)))).size) >= 16
+    assert decode_image(saved(Image.new("RGB", (9_000, 20)))).size == (16 * 20, 20)
+    assert min(decode_image(saved(Image.new("RGB", (3, 3)))).size) >= 16
+    assert min(decode_image(saved(Image.new("RGB", (1, 5_000)))).size) >= 16
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_strip_is_cut_and_a_dot_is_enlarged():
 )
 def test_what_is_no_picture_says_why(content, why):
     with pytest.raises(Undecodable, match=why):
-        decode_picture(content)
+        decode_image(content)
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA", "P", "1", "F", "I", "I;16", "CMYK"])
@@ -154,14 +154,14 @@ def test_strips_give_what_the_whole_gives(mode, monkeypatch):
         picture = Image.fromarray((noise[..., 0].astype("u2") * 200).astype({"F": "f4", "I": "i4", "I;16": "u2"}[mode]))
     else:
         picture = picture.convert(mode) if mode != "CMYK" else picture.convert("RGB").convert("CMYK")
-    whole = np.asarray(decode_picture(picture))
+    whole = np.asarray(decode_image(picture))
     monkeypatch.setattr(decoding, "_STRIP", 203 * 7)
-    np.testing.assert_array_equal(np.asarray(decode_picture(picture)), whole)
+    np.testing.assert_array_equal(np.asarray(decode_image(picture)), whole)
     monkeypatch.setattr(decoding, "LARGE", 100)
     monkeypatch.setattr(decoding, "ENOUGH", 50)
-    small = np.asarray(decode_picture(picture))
+    small = np.asarray(decode_image(picture))
     monkeypatch.setattr(decoding, "_STRIP", 10**6)
-    np.testing.assert_array_equal(np.asarray(decode_picture(picture)), small)
+    np.testing.assert_array_equal(np.asarray(decode_image(picture)), small)
     assert small.shape[0] == (301 if mode in ("P", "1") else 76)
 
 
@@ -175,7 +175,7 @@ def j2k_that_claims(width: int, height: int) -> bytes:
 
 def test_a_jpeg_2000_file_is_judged_by_the_size_inside():
     with pytest.raises(Undecodable, match="GiB to decode; the limit against harmful files is 1 GiB"):
-        decode_picture(j2k_that_claims(60_000, 60_000))
+        decode_image(j2k_that_claims(60_000, 60_000))
 
 
 def test_a_webp_file_is_judged_before_its_canvas_is_made():
@@ -183,7 +183,7 @@ def test_a_webp_file_is_judged_before_its_canvas_is_made():
     assert content[12:16] == b"VP8X"
     content[24:30] = (11_999).to_bytes(3, "little") * 2
     with pytest.raises(Undecodable, match="GiB"):
-        decode_picture(bytes(content))
+        decode_image(bytes(content))
 
 
 def test_a_tile_larger_than_the_picture_is_refused():
@@ -192,19 +192,19 @@ def test_a_tile_larger_than_the_picture_is_refused():
     content = b"II*\0" + struct.pack("<IH", 8, len(tags)) + entries + bytes(4)
     packed = zlib.compress(bytes(1000))
     with pytest.raises(Undecodable, match="GiB"):
-        decode_picture(content.ljust(200, b"\0") + packed)
+        decode_image(content.ljust(200, b"\0") + packed)
 
 
 def test_a_postscript_file_is_not_a_picture_whatever_its_name():
     with pytest.raises(Undecodable, match="not a picture format"):
-        decode_picture(saved(Image.new("RGB", (40, 40)), "EPS"))
+        decode_image(saved(Image.new("RGB", (40, 40)), "EPS"))
 
 
 @pytest.mark.parametrize("format", ["JPEG2000", "WEBP", "AVIF", "TIFF", "GIF", "BMP", "PPM"])
 def test_formats_of_phones_and_scanners_are_read(format):
     if format not in Image.registered_extensions().values():
         pytest.skip("Pillow was built without it")
-    found = decode_picture(saved(Image.new("RGB", (40, 40), (200, 100, 50)), format))
+    found = decode_image(saved(Image.new("RGB", (40, 40), (200, 100, 50)), format))
     np.testing.assert_allclose(colour(found), (200, 100, 50), atol=6)
 
 
@@ -212,10 +212,10 @@ def test_heic_is_read_with_its_extra_and_named_without(monkeypatch):
     heif = pytest.importorskip("pillow_heif")
     buffer = io.BytesIO()
     heif.from_pillow(Image.new("RGB", (64, 48), (200, 100, 50))).save(buffer)
-    np.testing.assert_allclose(colour(decode_picture(buffer.getvalue())), (200, 100, 50), atol=6)
+    np.testing.assert_allclose(colour(decode_image(buffer.getvalue())), (200, 100, 50), atol=6)
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
     with pytest.raises(Undecodable, match=r"firstsight\[heic\]"):
-        decode_picture(buffer.getvalue())
+        decode_image(buffer.getvalue())
 
 
 def test_text_and_profiles_that_unpack_to_much_are_refused():
@@ -225,7 +225,7 @@ def test_text_and_profiles_that_unpack_to_much_are_refused():
         content = saved(Image.new("RGB", (40, 40)), **more)
         assert len(content) < 100_000
         with pytest.raises(Undecodable, match=r"(?i)too large"):
-            decode_picture(content)
+            decode_image(content)
 
 
 def test_the_picture_that_was_given_stays_as_it_was():
@@ -234,5 +234,5 @@ def test_the_picture_that_was_given_stays_as_it_was():
     exif[0x0112] = 6
     picture.info["exif"] = exif.tobytes()
     before = (picture.tobytes(), picture.size, dict(picture.info))
-    assert decode_picture(picture).size == (30, 60)
+    assert decode_image(picture).size == (30, 60)
     assert (picture.tobytes(), picture.size, dict(picture.info)) == before

@@ -7,8 +7,8 @@ import os
 import pytest
 from PIL import Image
 
-from firstsight.encoders import find_pictures, name_as_text, survey_pictures
-from firstsight.encoders.image_folders import is_picture
+from firstsight.encoders import find_images, name_as_text, survey_images
+from firstsight.encoders.image_folders import is_image
 from firstsight.errors import BadInput, UnreadableFile
 
 
@@ -20,34 +20,34 @@ def touch(folder, *names):
 
 def test_sub_folders_are_classes_however_deep_the_pictures_lie(tmp_path):
     touch(tmp_path, "ox/b.JPG", "ox/more/a.png", "okapi/c.jpeg", "ox/notes.txt", ".hidden/x.png", "ox/.x.png", "r.md")
-    paths, classes = find_pictures(tmp_path)
+    paths, classes = find_images(tmp_path)
     assert [p.name for p in paths] == ["c.jpeg", "b.JPG", "a.png"]
     assert classes == ["okapi", "ox", "ox"]
 
 
 def test_a_flat_folder_has_no_classes_and_one_picture_is_a_folder_of_one(tmp_path):
     touch(tmp_path, "b.png", "a.png")
-    assert find_pictures(tmp_path) == ([tmp_path / "a.png", tmp_path / "b.png"], None)
-    assert find_pictures(tmp_path / "b.png") == ([tmp_path / "b.png"], None)
+    assert find_images(tmp_path) == ([tmp_path / "a.png", tmp_path / "b.png"], None)
+    assert find_images(tmp_path / "b.png") == ([tmp_path / "b.png"], None)
 
 
 def test_what_is_unclear_is_one_sentence(tmp_path):
     with pytest.raises(BadInput, match="holds no pictures"):
-        find_pictures(tmp_path)
+        find_images(tmp_path)
     with pytest.raises(BadInput, match="There is no folder"):
-        find_pictures(tmp_path / "none")
+        find_images(tmp_path / "none")
     touch(tmp_path, "ox/a.png", "b.png", "c.txt")
     with pytest.raises(BadInput, match=r"both directly \(for example b\.png"):
-        find_pictures(tmp_path)
+        find_images(tmp_path)
     with pytest.raises(BadInput, match="neither a folder nor a picture"):
-        find_pictures(tmp_path / "c.txt")
+        find_images(tmp_path / "c.txt")
 
 
 def test_links_are_followed_but_not_in_circles(tmp_path):
     touch(tmp_path, "far/away/a.png", "in/okapi/b.png")
     (tmp_path / "in" / "ox").symlink_to(tmp_path / "far" / "away")
     (tmp_path / "in" / "okapi" / "loop").symlink_to(tmp_path / "in")
-    paths, classes = find_pictures(tmp_path / "in")
+    paths, classes = find_images(tmp_path / "in")
     assert [path.name for path in paths] == ["b.png", "a.png"]
     assert classes == ["okapi", "ox"]
 
@@ -58,7 +58,7 @@ def test_folders_that_link_to_each_other_give_every_picture_once(tmp_path):
     for top in "abcdef":
         for other in "abcdef":
             (tmp_path / top / f"to-{other}").symlink_to(tmp_path / other)
-    found = survey_pictures(tmp_path)
+    found = survey_images(tmp_path)
     assert len(found.paths) == 42
     assert [path.parent.name for path in found.paths] == found.classes  # by the way without links
     assert found.remarks() == []
@@ -70,7 +70,7 @@ def test_a_picture_behind_two_names_counts_once_where_it_really_is(tmp_path):
     (tmp_path / "a" / "1.png").symlink_to(tmp_path / "b" / "1.png")
     os.link(tmp_path / "b" / "2.png", tmp_path / "b" / "3.png")
     (tmp_path / "b" / "self.png").symlink_to(tmp_path / "b" / "self.png")
-    found = survey_pictures(tmp_path)
+    found = survey_images(tmp_path)
     assert [path.name for path in found.paths] == ["1.png", "2.png", "self.png"]
     assert found.classes == ["b", "b", "b"]
     assert found.remarks() == [
@@ -85,7 +85,7 @@ def test_what_is_left_out_is_told_and_what_is_no_picture_is_not(tmp_path):
     Image.new("RGB", (20, 20)).save(tmp_path / "ox" / "plain", "JPEG")
     Image.new("RGB", (20, 20)).save(tmp_path / "ox" / "saved.jpg_large", "JPEG")
     (tmp_path / "okapi").mkdir()
-    found = survey_pictures(tmp_path)
+    found = survey_images(tmp_path)
     assert [path.name for path in found.paths] == ["a.png", "plain"]
     assert found.remarks() == [
         "left out 5 files in formats that are not read: 1.CR2, 2.nef, 3.dng, ….",
@@ -93,7 +93,7 @@ def test_what_is_left_out_is_told_and_what_is_no_picture_is_not(tmp_path):
     ]
     touch(tmp_path, "raw/b.arw")
     with pytest.raises(BadInput, match=r"holds no pictures .* 1 file in other formats: b\.arw"):
-        survey_pictures(tmp_path / "raw")
+        survey_images(tmp_path / "raw")
 
 
 def test_names_become_text_that_can_be_printed_and_written():
@@ -108,19 +108,19 @@ def test_a_class_folder_whose_name_is_not_utf_8(tmp_path):
         touch(folder, "a.png")
     except OSError:
         pytest.skip("this file system takes UTF-8 names only")
-    assert find_pictures(tmp_path)[1] == ["\\xffox"]
+    assert find_images(tmp_path)[1] == ["\\xffox"]
     with pytest.raises(BadInput, match="xffox/none"):
-        find_pictures(folder / "none")
+        find_images(folder / "none")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no such files here")
 def test_pipes_and_devices_are_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    assert not is_picture(tmp_path / "pipe")
+    assert not is_image(tmp_path / "pipe")
     with pytest.raises(BadInput, match="neither a folder nor a picture"):
-        find_pictures(tmp_path / "pipe")
+        find_images(tmp_path / "pipe")
     with pytest.raises(BadInput, match="neither a folder nor a picture"):
-        find_pictures("/dev/zero")
+        find_images("/dev/zero")
 
 
 @pytest.mark.skipif(not hasattr(os, "seteuid"), reason="no such permissions here")
@@ -136,9 +136,9 @@ def test_a_folder_without_permission_is_one_sentence(tmp_path, mode):
         if root:
             os.seteuid(65534)
         with pytest.raises(UnreadableFile, match=r"ox could not be opened \(Permission denied\)"):
-            find_pictures(tmp_path)
+            find_images(tmp_path)
         with pytest.raises(UnreadableFile, match="could not be opened"):
-            find_pictures(tmp_path / "ox")
+            find_images(tmp_path / "ox")
     finally:
         if root:
             os.seteuid(0)
@@ -149,15 +149,15 @@ def test_a_file_of_labels_says_what_pictures_show_and_its_last_word_counts(tmp_p
     for name in ("a.png", "b.png", "stranger.png"):
         Image.new("L", (4, 4)).save(tmp_path / name)
     (tmp_path / "labels.csv").write_text('file,class\na.png,cat\nb.png,"dog, old"\na.png,=cow\nc.png,gone\n')
-    paths, classes = find_pictures(tmp_path)
+    paths, classes = find_images(tmp_path)
     assert [path.name for path in paths] == ["a.png", "b.png"]
     assert classes == ["=cow", "dog, old"]
     (tmp_path / "labels.csv").write_text("picture,what\na.png,cat\n")
     with pytest.raises(BadInput, match="columns file and class"):
-        find_pictures(tmp_path)
+        find_images(tmp_path)
     (tmp_path / "labels.csv").write_text("file,class\nelse.png,cat\n")
     with pytest.raises(BadInput, match="names none of the 3 pictures"):
-        find_pictures(tmp_path)
+        find_images(tmp_path)
 
 
 def test_a_file_of_labels_tells_what_it_leaves_out_and_what_is_not_there(tmp_path):
@@ -165,8 +165,8 @@ def test_a_file_of_labels_tells_what_it_leaves_out_and_what_is_not_there(tmp_pat
         (tmp_path / name).parent.mkdir(exist_ok=True)
         Image.new("L", (4, 4)).save(tmp_path / name)
     (tmp_path / "labels.csv").write_text("file,class\na.png,cat\ncats/b.png,cat\ngone\x1b.png,cat\n")
-    left_out, absent = survey_pictures(tmp_path).remarks()
+    left_out, absent = survey_images(tmp_path).remarks()
     assert "2 of 4; left out 2 pictures that it does not name, 2 of them in sub-folders: c.png, d.png" in left_out
     assert absent == "labels.csv names 1 file that is no picture in its folder: gone\\x1b.png."
     (tmp_path / "labels.csv").write_text("file,class\na.png,cat\ncats/b.png,cat\ncats/c.png,cat\ndogs/d.png,dog\n")
-    assert survey_pictures(tmp_path).remarks() == []
+    assert survey_images(tmp_path).remarks() == []

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageOps
 
-from firstsight.encoders import PictureEncoder
+from firstsight.encoders import ImageEncoder
 from firstsight.encoders.letters import LETTERS, LetterBackbone
 
 
@@ -40,10 +40,10 @@ def test_a_picture_without_ink_is_seen_as_nothing():
 def test_it_is_a_backbone_like_any_other(cross, tmp_path, monkeypatch):
     monkeypatch.setenv("FIRSTSIGHT_CACHE", str(tmp_path / "cache"))
     cross.save(tmp_path / "cross.png")
-    encoder = PictureEncoder(LETTERS)
+    encoder = ImageEncoder(LETTERS)
     assert encoder.facts == {"name": LETTERS, "fingerprint": LetterBackbone().fingerprint, "dim": 512}
     first = encoder.encode([tmp_path / "cross.png", tmp_path / "none.png"])
-    again = PictureEncoder(LETTERS).encode([tmp_path / "cross.png"])
+    again = ImageEncoder(LETTERS).encode([tmp_path / "cross.png"])
     assert again.cached == 1
     assert (again.features == first.features).all()
     assert first.skipped[0][0].endswith("none.png")

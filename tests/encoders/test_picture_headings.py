@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from firstsight.encoders import image_formats as picture_headings
-from firstsight.encoders.decoding import decode_picture
+from firstsight.encoders.decoding import decode_image
 from firstsight.encoders.image_formats import Undecodable, claimed_bytes, is_endless, sniff
 
 
@@ -49,14 +49,14 @@ def test_a_heading_of_more_parts_than_any_pictures_is_refused_before_pillow_sees
     assert not is_endless(content, sniff(content))
     endless = content[:at] + part * 1500 + content[at:]
     with pytest.raises(Undecodable, match="more parts than any picture's"):
-        decode_picture(endless)
+        decode_image(endless)
 
 
 def test_a_plain_picture_with_a_comment_per_number_is_refused():
     text = b"P3\n8 8\n255\n"
-    assert decode_picture(text + b"#a\n" + b"1 " * 192).getpixel((0, 0)) == (1, 1, 1)
+    assert decode_image(text + b"#a\n" + b"1 " * 192).getpixel((0, 0)) == (1, 1, 1)
     with pytest.raises(Undecodable, match="more parts than any picture's"):
-        decode_picture(text + b"#a\n" * 2000 + b"1 " * 192)
+        decode_image(text + b"#a\n" * 2000 + b"1 " * 192)
 
 
 def test_a_million_marks_of_a_codestream_are_looked_at_once_each():

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from firstsight._io.files import temporary_beside
-from firstsight.encoders import PictureEncoder
+from firstsight.encoders import ImageEncoder
 from firstsight.encoders import images as pictures
 from firstsight.encoders.cache import FeatureCache
 from firstsight.errors import BadInput, UnreadableFile
@@ -48,7 +48,7 @@ def by_hand(folder, paths, take):
 def test_features_are_those_that_transformers_gives_by_hand(kind, take, dim, make_backbone, save_pictures, tmp_path):
     folder = make_backbone(kind)
     paths = save_pictures(tmp_path / "in", 5)
-    encoder = PictureEncoder(folder, batch_size=2, runtime="torch")
+    encoder = ImageEncoder(folder, batch_size=2, runtime="torch")
     encoded = encoder.encode(paths)
     assert encoded.features.shape == (5, dim)
     assert encoded.features.dtype == np.float32
@@ -59,41 +59,41 @@ def test_features_are_those_that_transformers_gives_by_hand(kind, take, dim, mak
 
 def test_a_folder_of_weights_without_a_pooling_layer_still_loads(make_backbone, save_pictures, tmp_path):
     folder = make_backbone("vit-without-pooler")
-    assert PictureEncoder(folder).encode(save_pictures(tmp_path / "in", 2)).features.shape == (2, 16)
+    assert ImageEncoder(folder).encode(save_pictures(tmp_path / "in", 2)).features.shape == (2, 16)
 
 
 @pytest.mark.parametrize("kind", ["resnet", "clip"])
 def test_pytorch_and_onnx_runtime_agree(kind, make_backbone, save_pictures, tmp_path):
     folder = make_backbone(kind)
     paths = save_pictures(tmp_path / "in", 5)
-    found = [PictureEncoder(folder, runtime=r, cache=False, batch_size=3).encode(paths) for r in ("torch", "onnx")]
+    found = [ImageEncoder(folder, runtime=r, cache=False, batch_size=3).encode(paths) for r in ("torch", "onnx")]
     assert np.abs(found[0].features).max() > 0
     np.testing.assert_allclose(found[0].features, found[1].features, atol=1e-4)
 
 
 def test_bfloat16_gives_features_with_fewer_digits_kept_apart(resnet, save_pictures, tmp_path, own_cache):
     paths = save_pictures(tmp_path, 3)
-    exact = PictureEncoder(resnet, runtime="torch").encode(paths)
-    rough = PictureEncoder(resnet, precision="bfloat16").encode(paths)
+    exact = ImageEncoder(resnet, runtime="torch").encode(paths)
+    rough = ImageEncoder(resnet, precision="bfloat16").encode(paths)
     assert rough.cached == 0  # what the other has kept is of no use here
     assert rough.features.dtype == np.float32
     assert not np.array_equal(rough.features, exact.features)
     np.testing.assert_allclose(rough.features, exact.features, rtol=0.05, atol=0.02)
-    assert PictureEncoder(resnet, precision="bfloat16").encode(paths).cached == 3
+    assert ImageEncoder(resnet, precision="bfloat16").encode(paths).cached == 3
     assert len(list((own_cache / "features").iterdir())) == 2
 
 
 def test_onnx_runtime_has_no_other_precision(resnet):
     with pytest.raises(BadInput, match="use the runtime torch"):
-        PictureEncoder(resnet, runtime="onnx", precision="bfloat16")
+        ImageEncoder(resnet, runtime="onnx", precision="bfloat16")
     with pytest.raises(BadInput, match="did you mean 'bfloat16'"):
-        PictureEncoder(resnet, precision="bfloat")
+        ImageEncoder(resnet, precision="bfloat")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="is about machines without CUDA")
 def test_a_device_that_is_not_there_is_refused_before_anything_is_read(resnet):
     with pytest.raises(BadInput, match="There is no device 'cuda'"):
-        PictureEncoder(resnet, device="cuda")
+        ImageEncoder(resnet, device="cuda")
 
 
 def test_auto_exports_the_backbone_only_where_the_pictures_are_many(
@@ -101,29 +101,29 @@ def test_auto_exports_the_backbone_only_where_the_pictures_are_many(
 ):
     few, many = save_pictures(tmp_path / "in", 2), save_pictures(tmp_path / "many", 6, seed=1)
     monkeypatch.setattr("firstsight.encoders.runtimes.PAYS_FROM", 5)
-    PictureEncoder(resnet).encode(few)
+    ImageEncoder(resnet).encode(few)
     assert not list(own_cache.glob("backbones/*.onnx"))
-    PictureEncoder(resnet).encode(many)
+    ImageEncoder(resnet).encode(many)
     assert len(list(own_cache.glob("backbones/*.onnx"))) == 1
     # Both caches are looked into, whichever runtime filled them.
-    assert PictureEncoder(resnet).encode(few + many).cached == 8
+    assert ImageEncoder(resnet).encode(few + many).cached == 8
 
     (export,) = own_cache.glob("backbones/*.onnx")
     export.write_bytes(export.read_bytes()[:100])  # a damaged export is made anew
-    again = PictureEncoder(resnet, runtime="onnx", cache=False).encode(few).features
-    np.testing.assert_allclose(again, PictureEncoder(resnet).encode(few).features, atol=1e-4)
+    again = ImageEncoder(resnet, runtime="onnx", cache=False).encode(few).features
+    np.testing.assert_allclose(again, ImageEncoder(resnet).encode(few).features, atol=1e-4)
 
 
 def test_a_second_run_computes_nothing_and_gives_the_same(resnet, save_pictures, tmp_path, monkeypatch):
     paths = save_pictures(tmp_path / "in", 4)
-    first = PictureEncoder(resnet).encode(paths)
+    first = ImageEncoder(resnet).encode(paths)
 
     def forbidden(*_):
         raise AssertionError("the model was loaded for nothing")
 
     monkeypatch.setattr(pictures, "open_runtime", forbidden)
     renamed = [p.rename(p.with_name("b" + p.name)) for p in paths]  # content counts, not the name
-    again = PictureEncoder(resnet)
+    again = ImageEncoder(resnet)
     second = again.encode(renamed)
     np.testing.assert_array_equal(first.features, second.features)
     assert (first.cached, second.cached) == (0, 4)
@@ -132,9 +132,9 @@ def test_a_second_run_computes_nothing_and_gives_the_same(resnet, save_pictures,
 
 def test_a_changed_picture_is_encoded_again(resnet, save_pictures, tmp_path):
     paths = save_pictures(tmp_path / "in", 2)
-    before = PictureEncoder(resnet).encode(paths)
+    before = ImageEncoder(resnet).encode(paths)
     shutil.copy(paths[0], paths[1])
-    after = PictureEncoder(resnet).encode(paths)
+    after = ImageEncoder(resnet).encode(paths)
     np.testing.assert_array_equal(after.features, before.features[[0, 0]])
 
 
@@ -143,7 +143,7 @@ def test_the_fingerprint_changes_with_weights_and_preprocessing_but_not_with_the
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps({**config, "_name_or_path": "x", "transformers_version": "9"}))
     prints = {
-        name: PictureEncoder(folder).fingerprint
+        name: ImageEncoder(folder).fingerprint
         for name, folder in {
             "itself": resnet,
             "copy": copy,
@@ -167,9 +167,9 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(resnet, save_pictures, tmp_p
             raise Stopped
 
     with pytest.raises(Stopped):
-        PictureEncoder(resnet, batch_size=2).encode(paths, progress=stop)
+        ImageEncoder(resnet, batch_size=2).encode(paths, progress=stop)
     seen = []
-    rest = PictureEncoder(resnet, batch_size=2).encode(paths, progress=lambda done, total: seen.append(done))
+    rest = ImageEncoder(resnet, batch_size=2).encode(paths, progress=lambda done, total: seen.append(done))
     assert rest.cached == 4
     assert seen[-1] == 6
     assert seen == sorted(seen)
@@ -238,7 +238,7 @@ def test_what_a_killed_writer_left_is_removed_but_not_what_a_living_one_writes(t
 
 def test_a_picture_gives_the_same_features_as_a_file_in_memory_or_as_an_array(resnet, save_pictures, tmp_path):
     (path,) = save_pictures(tmp_path / "in", 1)
-    encoder = PictureEncoder(resnet, cache=False)
+    encoder = ImageEncoder(resnet, cache=False)
     with Image.open(path) as picture:
         found = [encoder.encode_images([given]) for given in (path, str(path), picture, np.asarray(picture))]
     for features in found[1:]:
@@ -250,7 +250,7 @@ def test_a_picture_gives_the_same_features_as_a_file_in_memory_or_as_an_array(re
 
 
 def test_pictures_in_memory_leave_no_trace_in_the_cache(resnet, own_cache):
-    encoder = PictureEncoder(resnet)
+    encoder = ImageEncoder(resnet)
     encoder.encode_images([np.zeros((20, 20), np.uint8)])
     assert not list(own_cache.glob("features/*/*"))
 
@@ -266,13 +266,13 @@ def test_pictures_in_memory_leave_no_trace_in_the_cache(resnet, own_cache):
 )
 def test_what_is_no_picture_in_memory_is_one_sentence(given, words, resnet):
     with pytest.raises(BadInput, match=words):
-        PictureEncoder(resnet).encode_images([np.zeros((9, 9), np.uint8), given])
+        ImageEncoder(resnet).encode_images([np.zeros((9, 9), np.uint8), given])
 
 
 def test_a_picture_that_cannot_be_read_is_refused_by_its_name(resnet, tmp_path):
     (tmp_path / "a\x1b[31m.png").write_text("no picture")
     with pytest.raises(BadInput, match=r"a\\x1b\[31m\.png cannot be encoded \(not a picture format"):
-        PictureEncoder(resnet).encode_images([tmp_path / "a\x1b[31m.png"])
+        ImageEncoder(resnet).encode_images([tmp_path / "a\x1b[31m.png"])
 
 
 def test_threads_share_one_encoder_and_load_its_model_once(resnet, save_pictures, tmp_path, monkeypatch):
@@ -280,11 +280,11 @@ def test_threads_share_one_encoder_and_load_its_model_once(resnet, save_pictures
     loaded = []
     original = pictures.open_runtime
     monkeypatch.setattr(pictures, "open_runtime", lambda *words: loaded.append(1) or original(*words))
-    encoder = PictureEncoder(resnet, runtime="torch")
+    encoder = ImageEncoder(resnet, runtime="torch")
     with ThreadPoolExecutor(8) as pool:
         rows = list(pool.map(lambda path: encoder.encode_images([path])[0], paths))
     assert len(loaded) == 1
-    alone = PictureEncoder(resnet, runtime="torch", cache=False, batch_size=1).encode(paths).features
+    alone = ImageEncoder(resnet, runtime="torch", cache=False, batch_size=1).encode(paths).features
     np.testing.assert_array_equal(np.stack(rows), alone)
 
 
@@ -295,7 +295,7 @@ def test_pipes_and_devices_are_skipped_at_once_and_odd_names_are_text(resnet, sa
     (tmp_path / "in" / "zero.png").symlink_to("/dev/zero")
     odd = path.rename(path.with_name(os.fsdecode(b"\xff.png")))
     given = [odd, tmp_path / "in" / "pipe.png", tmp_path / "in" / "zero.png"]
-    encoded = PictureEncoder(resnet).encode(given, root=tmp_path)
+    encoded = ImageEncoder(resnet).encode(given, root=tmp_path)
     assert encoded.files == ["in/\\xff.png"]
     assert encoded.skipped == [(f"in/{name}.png", "cannot be opened (not a regular file)") for name in ("pipe", "zero")]
 
@@ -303,15 +303,15 @@ def test_pipes_and_devices_are_skipped_at_once_and_odd_names_are_text(resnet, sa
 def test_a_file_too_large_for_a_picture_is_not_read(resnet, tmp_path):
     with (tmp_path / "huge.png").open("wb") as file:
         file.truncate(3 * 2**30)
-    ((_, reason),) = PictureEncoder(resnet).encode([tmp_path / "huge.png"]).skipped
+    ((_, reason),) = ImageEncoder(resnet).encode([tmp_path / "huge.png"]).skipped
     assert reason == "cannot be opened (3.0 GiB large; the limit is 0.5 GiB)"
 
 
 def test_exporting_the_backbone_is_announced_before_it_begins(resnet, save_pictures, tmp_path):
     said = []
     paths = save_pictures(tmp_path / "in", 2)
-    PictureEncoder(resnet, runtime="onnx").encode(paths, announce=said.append)
-    PictureEncoder(resnet, runtime="onnx", cache=False).encode(paths, announce=said.append)
+    ImageEncoder(resnet, runtime="onnx").encode(paths, announce=said.append)
+    ImageEncoder(resnet, runtime="onnx", cache=False).encode(paths, announce=said.append)
     assert len(said) == 1
     assert said[0].startswith("preparing the backbone")
 
@@ -319,16 +319,16 @@ def test_exporting_the_backbone_is_announced_before_it_begins(resnet, save_pictu
 def test_a_cache_that_cannot_be_written_is_no_error(resnet, save_pictures, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("FIRSTSIGHT_CACHE", str(tmp_path / "file"))
-    assert len(PictureEncoder(resnet).encode(save_pictures(tmp_path / "in", 2)).files) == 2
+    assert len(ImageEncoder(resnet).encode(save_pictures(tmp_path / "in", 2)).files) == 2
 
 
 def test_unreadable_pictures_are_named_and_the_others_keep_their_order(resnet, save_pictures, tmp_path):
     paths = save_pictures(tmp_path / "in", 4, suffix=".jpg")
-    whole = PictureEncoder(resnet, cache=False).encode(paths).features
+    whole = ImageEncoder(resnet, cache=False).encode(paths).features
     paths[1].write_bytes(paths[1].read_bytes()[:200])
     paths[2].unlink()
     (tmp_path / "in" / "empty.png").touch()
-    encoded = PictureEncoder(resnet, cache=False).encode([*paths, tmp_path / "in" / "empty.png"])
+    encoded = ImageEncoder(resnet, cache=False).encode([*paths, tmp_path / "in" / "empty.png"])
     assert encoded.rows == [0, 3]
     np.testing.assert_allclose(encoded.features, whole[[0, 3]], rtol=1e-4)
     names, reasons = zip(*encoded.skipped, strict=True)
@@ -339,7 +339,7 @@ def test_unreadable_pictures_are_named_and_the_others_keep_their_order(resnet, s
 
 
 def test_no_pictures_give_no_rows_of_the_right_width(resnet):
-    assert PictureEncoder(resnet).encode([]).features.shape == (0, 12)
+    assert ImageEncoder(resnet).encode([]).features.shape == (0, 12)
 
 
 @pytest.mark.parametrize(
@@ -355,25 +355,25 @@ def test_no_pictures_give_no_rows_of_the_right_width(resnet):
 )
 def test_what_cannot_be_had_is_one_sentence(arguments, words, resnet):
     with pytest.raises(BadInput) as caught:
-        PictureEncoder(**{"backbone": resnet, **arguments})
+        ImageEncoder(**{"backbone": resnet, **arguments})
     for word in words:
         assert word in str(caught.value)
 
 
 def test_a_folder_that_is_no_backbone_is_one_sentence(tmp_path, resnet, save_pictures, make_backbone):
     with pytest.raises(BadInput, match=r"no config\.json"):
-        PictureEncoder(tmp_path)
+        ImageEncoder(tmp_path)
     pickled = shutil.copytree(resnet, tmp_path / "pickled")
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
     with pytest.raises(BadInput, match="can run code"):
-        PictureEncoder(pickled)
+        ImageEncoder(pickled)
     broken = shutil.copytree(resnet, tmp_path / "broken")
     (broken / "model.safetensors").write_bytes(b"nothing")
     paths = save_pictures(tmp_path / "in", 1)
     with pytest.raises(UnreadableFile, match="could not be loaded as a backbone"):
-        PictureEncoder(broken).encode(paths)
+        ImageEncoder(broken).encode(paths)
     with pytest.raises(BadInput, match="cannot encode pictures"):
-        PictureEncoder(make_backbone("bert")).encode(paths)
+        ImageEncoder(make_backbone("bert")).encode(paths)
 
 
 def test_code_that_comes_with_a_backbone_does_not_run(tmp_path, resnet, save_pictures):
@@ -383,5 +383,5 @@ def test_code_that_comes_with_a_backbone_does_not_run(tmp_path, resnet, save_pic
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     with pytest.raises(UnreadableFile):
-        PictureEncoder(folder).encode(save_pictures(tmp_path / "in", 1))
+        ImageEncoder(folder).encode(save_pictures(tmp_path / "in", 1))
     assert not (tmp_path / "ran").exists()

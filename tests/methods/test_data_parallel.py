@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from firstsight._io.child_processes import without_current_folder
+from firstsight._io.sandbox import without_current_folder
 from firstsight.devices import Team, data_parallel, team
 from firstsight.errors import BadInput
 from firstsight.methods import DeepEmbedding

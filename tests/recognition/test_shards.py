@@ -51,9 +51,9 @@ def test_every_shard_has_a_file_with_the_answers_of_one_call(recognise, shards, 
 
 
 def test_blocks_of_a_large_shard_are_numbered_through(recognise, shards, monkeypatch):
-    from firstsight._io.disk_samples import DiskRows
+    from firstsight._io.disk_samples import DiskSamples
 
-    monkeypatch.setattr(DiskRows, "block", 7)
+    monkeypatch.setattr(DiskSamples, "block", 7)
     (file,) = recognise.predict_shards(shards[:1], shards[0].parent / "out")
     table = pd.read_parquet(file)
     assert table["row"].tolist() == list(range(100))
@@ -217,8 +217,8 @@ def test_what_goes_wrong_on_a_cluster_is_one_sentence_and_finished_shards_are_ke
             on_shards, "_paths_of_answers", lambda given, out: {shards[0].parent / "gone.npy": out / "gone.parquet"}
         )
         patch.setattr(on_shards, "_state", lambda shard: [])
-        patch.setattr(on_shards.DiskRows, "__init__", lambda self, path: None)
-        patch.setattr(on_shards.DiskRows, "shape", (9, 16))
+        patch.setattr(on_shards.DiskSamples, "__init__", lambda self, path: None)
+        patch.setattr(on_shards.DiskSamples, "shape", (9, 16))
         with pytest.raises(
             ClusterProblem, match=r"The worker at \S+ does not see .*gone\.npy; shards and answers must be"
         ):

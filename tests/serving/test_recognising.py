@@ -132,7 +132,7 @@ def test_a_model_of_bare_features_says_so(serving, calibrated):
 
 
 def test_a_confirmed_picture_is_kept_where_learn_finds_it(serving, png, tmp_path):
-    from firstsight.encoders import find_pictures
+    from firstsight.encoders import find_images
 
     client = serving(keep=str(tmp_path / "kept"))
     assert client.get("/api/model").json()["can"]["keep"]
@@ -141,7 +141,7 @@ def test_a_confirmed_picture_is_kept_where_learn_finds_it(serving, png, tmp_path
         assert done.status_code == 201
     confirm(client, png("ä"), "ä")
     assert done.json()["pictures"] == 1
-    paths, classes = find_pictures(tmp_path / "kept")
+    paths, classes = find_images(tmp_path / "kept")
     assert sorted(classes) == ["ä", "é"]
     assert sorted(path.read_bytes() for path in paths) == sorted([png("é"), png("ä")])
     assert {path.name for path in (tmp_path / "kept").iterdir()} == {path.name for path in paths} | {"labels.csv"}

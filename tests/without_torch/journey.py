@@ -157,7 +157,7 @@ def encode_images_with_an_exported_backbone(kept):
     from safetensors.numpy import save_file
 
     from firstsight.encoders.backbone import Backbone
-    from firstsight.encoders.images import PictureEncoder
+    from firstsight.encoders.images import ImageEncoder
     from firstsight.encoders.runtimes import _exported
 
     folder = kept["folder"] / "backbone"
@@ -168,7 +168,7 @@ def encode_images_with_an_exported_backbone(kept):
     processor |= {"image_mean": [0.0] * 3, "image_std": [1.0] * 3}
     (folder / "preprocessor_config.json").write_text(json.dumps(processor))
     images = [Image.new("RGB", (20, 10), colour) for colour in ("red", "blue")]
-    encoder = PictureEncoder(folder, cache=False)
+    encoder = ImageEncoder(folder, cache=False)
     with pytest.raises(firstsight.BadInput, match=HOW_TO_INSTALL):
         encoder.encode(images)
 

@@ -27,7 +27,7 @@ _AT_ONCE = 12  # blocks in memory at the worst: read ahead, in float32, in float
 _GAP = 4  # rows that are rather read and dropped than jumped over
 
 
-class DiskRows:
+class DiskSamples:
     """Rows (n, d) of a .npy file as float32; a slice or a list of row numbers is an array, the whole never is.
 
     Methods that read block by block take them in the place of an array; others load them, if they fit into `memory`.
@@ -44,7 +44,7 @@ class DiskRows:
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "x.npy"
     >>> np.save(path, np.arange(8, dtype=np.float32).reshape(4, 2))
-    >>> rows = DiskRows(path)
+    >>> rows = DiskSamples(path)
     >>> rows.shape, rows[1:2], len(rows.take([0, 3]))
     ((4, 2), array([[2., 3.]], dtype=float32), 2)
     """
@@ -60,10 +60,10 @@ class DiskRows:
         self._offset, self._stored, self._whole, self._state = _header(self.path)
         self._numbers: np.ndarray | None = None
 
-    def take(self, numbers: Any) -> DiskRows:
+    def take(self, numbers: Any) -> DiskSamples:
         """Some of the rows, in this order; nothing is read yet."""
         chosen = np.asarray(numbers, dtype=np.int64)
-        some = DiskRows.__new__(DiskRows)
+        some = DiskSamples.__new__(DiskSamples)
         some.__dict__.update(vars(self))
         some._numbers = chosen if self._numbers is None else self._numbers[chosen]
         return some
@@ -90,7 +90,7 @@ class DiskRows:
         return self._numbers is None
 
     def __repr__(self) -> str:
-        return f"DiskRows({str(self.path)!r}: {len(self)} × {self.shape[1]})"
+        return f"DiskSamples({str(self.path)!r}: {len(self)} × {self.shape[1]})"
 
     def __getitem__(self, key: Any) -> np.ndarray:
         with self._open() as file:
@@ -193,10 +193,10 @@ class DiskRows:
         return rows.astype(self.dtype, copy=False)
 
 
-class ChangedRows:
+class ChangedSamples:
     """Rows on the disk as `change` makes them, (n, width), whenever some are read: scaled ones, for example."""
 
-    def __init__(self, rows: DiskRows | ChangedRows, change: Callable[[np.ndarray], np.ndarray], width: int):
+    def __init__(self, rows: DiskSamples | ChangedSamples, change: Callable[[np.ndarray], np.ndarray], width: int):
         self._rows, self._change, self.shape = rows, change, (len(rows), width)
 
     def __len__(self) -> int:
@@ -206,7 +206,7 @@ class ChangedRows:
         return self._change(self._rows[key])
 
     def blocks(self, step: int | None = None) -> Iterator[tuple[slice, np.ndarray]]:
-        """As those of `DiskRows`."""
+        """As those of `DiskSamples`."""
         for part, rows in self._rows.blocks(step):
             yield part, self._change(rows)
 
@@ -221,7 +221,7 @@ def memory_allowed() -> int:
 
 def blocks_of(X: Any, step: int) -> Iterator[tuple[slice, np.ndarray]]:
     """Blocks of at most `step` rows of an array or of rows on the disk."""
-    if isinstance(X, DiskRows | ChangedRows):
+    if isinstance(X, DiskSamples | ChangedSamples):
         yield from X.blocks(step)
         return
     for start in range(0, len(X), step):

@@ -181,10 +181,10 @@ def _bars() -> Iterator[Callable[[int, int], None]]:
 def _write(answers: Answers, csv: Path | None, json: Path | None, ranked: bool, on_screen: bool) -> None:
     from firstsight._io.files import write_atomically
     from firstsight.cli.options import write_json
-    from firstsight.encoders.embedding import tell_skipped
+    from firstsight.encoders.embedding import log_skipped
     from firstsight.recognition.answers import NO_CALIBRATION
 
-    tell_skipped(list(answers.skipped))
+    log_skipped(list(answers.skipped))
     if answers.skipped:
         say(f"{len(answers.skipped)} of {len(answers) + len(answers.skipped)} pictures were skipped.")
     if json is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from firstsight._io.disk_samples import DiskRows
+from firstsight._io.disk_samples import DiskSamples
 from firstsight._io.identity import fingerprint
 from firstsight.data.folds import validation_folds
 from firstsight.data.rules import PARTS, Finding, RawDataset, deep_findings, in_order, quick_findings
@@ -32,8 +32,8 @@ class ZeroShotDataset(RawDataset):
     ----------
     name : str
         What reports call it.
-    features : array (N, d) or DiskRows
-        Kept as float32, C-contiguous, not copied if it already is; `DiskRows` stay on the disk.
+    features : array (N, d) or DiskSamples
+        Kept as float32, C-contiguous, not copied if it already is; `DiskSamples` stay on the disk.
     labels : array (N,)
         Codes into `class_names`; −1, "none of these", only for rows in no part.
     class_names : tuple of str
@@ -135,7 +135,7 @@ class ZeroShotDataset(RawDataset):
 
     def rows(self, numbers: np.ndarray) -> Any:
         """Features of some rows: an array, or, of features on the disk, rows that stay there."""
-        return self.features.take(numbers) if isinstance(self.features, DiskRows) else self.features[numbers]
+        return self.features.take(numbers) if isinstance(self.features, DiskSamples) else self.features[numbers]
 
     @property
     def split_hash(self) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # What a feature file says of the model that made its features: the schema of its `backbone`.
 
 
-class Backbone(BaseModel):
+class BackboneFacts(BaseModel):
     """A vision model by what it is, not by where it lies."""
 
     model_config = ConfigDict(strict=True, extra="allow")
@@ -59,7 +59,7 @@ class FeatureFile:
 def write_feature_file(path: str | Path, content: FeatureFile) -> None:
     """Write an .npz file of plain arrays: features, sample_names, labels, backbone (JSON), skipped and fingerprints.
 
-    A name that ends in .npy gets the features alone, which can then stay on the disk (`DiskRows`); names and classes
+    A name that ends in .npy gets the features alone, which can then stay on the disk (`DiskSamples`); names and classes
     go to a table beside it: samples.csv beside features.npy, x.csv beside x.npy.
     """
     if Path(path).suffix == ".npy":
@@ -172,8 +172,8 @@ def _read_samples(path: Path) -> tuple[np.ndarray, list[Any], list[str] | None, 
     return numbers(path, table), names, labels, [str(column) for column in table.columns]
 
 
-def _header() -> type[Backbone]:
-    return Backbone
+def _header() -> type[BackboneFacts]:
+    return BackboneFacts
 
 
 def _backbone(path: Path, stored: np.ndarray) -> dict[str, Any]:

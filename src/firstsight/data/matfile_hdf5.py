@@ -1,4 +1,7 @@
-"""MATLAB v7.3 files, which are HDF5: every array is stored transposed, every cell is a reference."""
+"""MATLAB v7.3 files, which are HDF5: every array is stored transposed, every cell is a reference.
+
+HDF5 can be ended by a damaged file: all but `is_hdf5` is called in the sandbox (`matfile`), where paths are text.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def is_hdf5(path: Path) -> bool:
     return start.startswith(_SIGNATURE) or start[512:] == _SIGNATURE
 
 
-def read_matrix(path: Path, name: str) -> np.ndarray | None:
+def read_matrix(path: str, name: str) -> np.ndarray | None:
     """See `matfile.read_matrix`. HDF5's own shape is MATLAB's reversed, so (d, N) is already (N, d) here."""
     with _open(path) as file:
         if _link(file, name) is None:
@@ -41,14 +44,14 @@ def read_matrix(path: Path, name: str) -> np.ndarray | None:
         return out
 
 
-def variable_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+def variable_shapes(path: str) -> dict[str, tuple[int, ...]]:
     """See `matfile.variable_shapes`."""
     with _open(path) as file:
         # Names that start with '#' are MATLAB's own bookkeeping.
         return {name: _shape(path, file, name) for name in file if not name.startswith("#")}
 
 
-def read_variables(path: Path, names: Iterable[str]) -> dict[str, np.ndarray | list[str]]:
+def read_variables(path: str, names: Iterable[str]) -> dict[str, np.ndarray | list[str]]:
     """See `matfile.read_variables`."""
     allowance = Allowance(path)
     with _open(path) as file:
@@ -56,7 +59,7 @@ def read_variables(path: Path, names: Iterable[str]) -> dict[str, np.ndarray | l
         return {name: _value(path, file, _dataset(path, file, name), name, allowance) for name in there}
 
 
-def _shape(path: Path, file: h5py.File, name: str) -> tuple[int, ...]:
+def _shape(path: str, file: h5py.File, name: str) -> tuple[int, ...]:
     try:
         shape: tuple[int, ...] = _dataset(path, file, name).shape
     except BadInput:  # a struct or a link, which only those are refused who want to read it
@@ -64,7 +67,7 @@ def _shape(path: Path, file: h5py.File, name: str) -> tuple[int, ...]:
     return shape[::-1]
 
 
-def _open(path: Path) -> h5py.File:
+def _open(path: str) -> h5py.File:
     import h5py
 
     return h5py.File(path, "r")
@@ -74,7 +77,7 @@ def _link(file: h5py.File, name: str) -> object:
     return file.get(name, getlink=True)  # the link itself: nothing is followed to find out
 
 
-def _dataset(path: Path, file: h5py.File, name: str) -> h5py.Dataset:
+def _dataset(path: str, file: h5py.File, name: str) -> h5py.Dataset:
     """A data file has no business opening other files on this machine: only what hangs in it directly is opened.
 
     MATLAB writes hard links alone; a soft link may lead through an external one.
@@ -85,7 +88,7 @@ def _dataset(path: Path, file: h5py.File, name: str) -> h5py.Dataset:
     return _own(path, stored, name)
 
 
-def _own(path: Path, stored: object, name: str) -> h5py.Dataset:
+def _own(path: str, stored: object, name: str) -> h5py.Dataset:
     import h5py
 
     if not isinstance(stored, h5py.Dataset) or stored.is_virtual or stored.external or stored.shape is None:
@@ -93,7 +96,7 @@ def _own(path: Path, stored: object, name: str) -> h5py.Dataset:
     return stored
 
 
-def _ask(allowance: Allowance, stored: h5py.Dataset, path: Path, name: str) -> None:
+def _ask(allowance: Allowance, stored: h5py.Dataset, path: str, name: str) -> None:
     """Before memory is taken; chunks that were never written read as zeros and would cost the file nothing."""
     allowance.take(stored.nbytes, repr(name))
     chunk = stored.dtype.itemsize * math.prod(stored.chunks or (0,))  # HDF5 inflates a chunk as a whole
@@ -107,9 +110,7 @@ def _ask(allowance: Allowance, stored: h5py.Dataset, path: Path, name: str) -> N
         )
 
 
-def _value(
-    path: Path, file: h5py.File, stored: h5py.Dataset, name: str, allowance: Allowance
-) -> np.ndarray | list[str]:
+def _value(path: str, file: h5py.File, stored: h5py.Dataset, name: str, allowance: Allowance) -> np.ndarray | list[str]:
     import h5py
 
     _ask(allowance, stored, path, name)
@@ -123,7 +124,7 @@ def _value(
     return np.asarray(stored[()]).T  # of no dimensions, it is no array yet
 
 
-def _text_rows(path: Path, stored: h5py.Dataset, name: str, allowance: Allowance) -> list[str]:
+def _text_rows(path: str, stored: h5py.Dataset, name: str, allowance: Allowance) -> list[str]:
     if "MATLAB_empty" in stored.attrs:
         return [""]
     _ask(allowance, stored, path, name)

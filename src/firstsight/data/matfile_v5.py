@@ -59,7 +59,7 @@ def variable_shapes(path: Path) -> dict[str, tuple[int, ...]]:
         return {header.name: header.shape for header, _ in _variables(file, path)}
 
 
-def read_variables(path: Path, names: set[str]) -> dict[str, np.ndarray | list[str]]:
+def read_variables(path: Path, names: list[str]) -> dict[str, np.ndarray | list[str]]:
     """See `matfile.read_variables`."""
     variables: dict[str, np.ndarray | list[str]] = {}
     allowance = Allowance(path)

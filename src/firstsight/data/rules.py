@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from firstsight._io.disk_samples import DiskRows
+from firstsight._io.disk_samples import DiskSamples
 from firstsight._io.files import name_problem
 from firstsight.errors import BadInput
 
@@ -41,7 +41,7 @@ _BLOCK = 1 << 22  # bytes of features looked at in one go
 
 def as_float32(what: str, array: object) -> Any:
     """A C-contiguous float32 matrix, the same memory when it already is one; rows on the disk stay there."""
-    if isinstance(array, DiskRows):
+    if isinstance(array, DiskSamples):
         return array
     values = np.asarray(array)
     if values.ndim != 2 or values.dtype.kind not in "fiub":
@@ -100,7 +100,7 @@ class RawDataset:
     needed_parts: ClassVar[tuple[str, ...]] = ("train", "test_unseen")  # which must not be empty
 
     name: str
-    features: Any  # an array, or `DiskRows`; None where no file has them
+    features: Any  # an array, or `DiskSamples`; None where no file has them
     labels: Any  # an array of codes; None where no file has them
     class_names: tuple[str, ...]
     description_matrix: np.ndarray

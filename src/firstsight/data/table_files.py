@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 # Names that a person takes for one and a program for two.
 
 
-def squeezed(name: str) -> str:
+def normalized(name: str) -> str:
     """A name without what a reader overlooks: case, spaces, underscores, hyphens, invisible marks, composed letters.
 
-    >>> squeezed("Polar_Bear") == squeezed("polar bear")
+    >>> normalized("Polar_Bear") == normalized("polar bear")
     True
     """
     text = unicodedata.normalize("NFKC", name).casefold()
@@ -42,8 +42,8 @@ def same_on_screen(one: str, other: str) -> bool:
 
 
 def nearest_name(name: str, names: Sequence[str]) -> str | None:
-    """The name that is the same when both are `squeezed`, else the one that looks most like it."""
-    same = {squeezed(known): known for known in reversed(names)}.get(squeezed(name))
+    """The name that is the same when both are `normalized`, else the one that looks most like it."""
+    same = {normalized(known): known for known in reversed(names)}.get(normalized(name))
     return same or next(iter(difflib.get_close_matches(name, names, n=1, cutoff=0.75)), None)
 
 

@@ -1,6 +1,6 @@
 """Pictures → features, words → class descriptions."""
 
-from firstsight.encoders.image_folders import PictureFolder, find_pictures, name_as_text, survey_pictures
-from firstsight.encoders.images import Encoded, PictureEncoder
+from firstsight.encoders.image_folders import ImageFolder, find_images, name_as_text, survey_images
+from firstsight.encoders.images import Encoded, ImageEncoder
 
-__all__ = ["Encoded", "PictureEncoder", "PictureFolder", "find_pictures", "name_as_text", "survey_pictures"]
+__all__ = ["Encoded", "ImageEncoder", "ImageFolder", "find_images", "name_as_text", "survey_images"]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # What a model's config.json claims, held against its weights before anything of that size is made.
 
 
-def refuse_claims(folder: Path, transformers: Any) -> None:
+def check_declared_size(folder: Path, transformers: Any) -> None:
     """Refuse a model that claims more than its weights can fill; a sentence model has its parts in folders within.
 
     Weights that are missing would be made up, whatever their size; so would layers, one by one.
@@ -116,7 +116,7 @@ class Backbone:
         """A torch module: pictures (n, 3, h, w) → features (n, d)."""
         require_torch(f"Loading the backbone {self.name}")
         with transformers_quietly(self.folder, "a backbone") as transformers:
-            refuse_claims(self.folder, transformers)
+            check_declared_size(self.folder, transformers)
             model = transformers.AutoModel.from_pretrained(
                 self.folder, use_safetensors=True, trust_remote_code=False, local_files_only=True, dtype=torch.float32
             )

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from firstsight.encoders.image_formats import Undecodable, claimed_bytes, decoder_bytes, open_picture, stored_bytes
+from firstsight.encoders.image_formats import Undecodable, claimed_bytes, decoder_bytes, open_image, stored_bytes
 
-__all__ = ["Undecodable", "check_in_memory", "decode_picture", "decoded", "quiet_pillow"]
+__all__ = ["Undecodable", "check_in_memory", "decode_image", "decoded", "quiet_pillow"]
 
 # Pillow's own limit against files that unpack to more memory than a machine has.
 PIXEL_LIMIT = 178_956_970
@@ -56,7 +56,7 @@ class _Budget:
 _budget = _Budget(BYTE_LIMIT)
 
 
-def decode_picture(source: bytes | InMemory) -> Image.Image:
+def decode_image(source: bytes | InMemory) -> Image.Image:
     """The first frame, turned as its EXIF says, on white where it is transparent, as 8-bit RGB.
 
     `source` is a file's content, a PIL picture or an array of uint8. Pictures above 16 megapixels are reduced while
@@ -69,13 +69,13 @@ def decode_picture(source: bytes | InMemory) -> Image.Image:
 
 @contextmanager
 def decoded(source: bytes | InMemory) -> Iterator[Image.Image]:
-    """`decode_picture`, with its share of the memory that all threads have together kept until the end of the block."""
-    with _in_a_few_words():
+    """`decode_image`, with its share of the memory that all threads have together kept until the end of the block."""
+    with _translate_errors():
         picture, ours = _opened(source)
         needed = _bytes_needed(picture)
         _refuse_above_limit(needed)
     with _budget.hold(needed):
-        with _in_a_few_words():
+        with _translate_errors():
             if picture.width * picture.height > LARGE:
                 picture = _reduced(picture, ours)
             rgb = _upright_rgb(picture)
@@ -96,7 +96,7 @@ def check_in_memory(picture: InMemory) -> str:
 
 
 @contextmanager
-def _in_a_few_words() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except Undecodable:
@@ -120,7 +120,7 @@ def _opened(source: bytes | InMemory) -> tuple[Image.Image, bool]:
     if not source:
         raise Undecodable("the file is empty")
     _refuse_above_limit(claimed_bytes(source))
-    picture = open_picture(source)
+    picture = open_image(source)
     if picture.width * picture.height > PIXEL_LIMIT:
         raise Image.DecompressionBombError
     return picture, True

@@ -8,14 +8,14 @@ from firstsight import encoders
 from firstsight._io.terminal import logger, progress, say
 from firstsight.data.feature_files import FeatureFile, table_beside, write_feature_file
 from firstsight.encoders.backbone import DEFAULT
-from firstsight.encoders.image_folders import PictureFolder, name_as_text, survey_pictures
+from firstsight.encoders.image_folders import ImageFolder, name_as_text, survey_images
 from firstsight.errors import BadInput
 
 SKIPPED_SHOWN = 20
 
 
 def embed(
-    pictures: str | Path | PictureFolder,
+    pictures: str | Path | ImageFolder,
     *,
     backbone: str | Path = DEFAULT,
     out: str | Path | None = None,
@@ -33,8 +33,8 @@ def embed(
 
     Parameters
     ----------
-    pictures : str, Path or PictureFolder
-        The folder, or what `survey_pictures` found in one; names of sub-folders are the classes.
+    pictures : str, Path or ImageFolder
+        The folder, or what `survey_images` found in one; names of sub-folders are the classes.
     backbone : str or Path
         A vision model of transformers, by name or as a folder.
     out : str or Path, optional
@@ -62,18 +62,18 @@ def embed(
         raise BadInput(f"The file must end in .npz or .npy, but is called {Path(out).name!r}; rename it.")
     if out is not None and Path(out).suffix == ".npy":
         table_beside(out)  # before the long part
-    survey = pictures if isinstance(pictures, PictureFolder) else survey_pictures(pictures)
+    survey = pictures if isinstance(pictures, ImageFolder) else survey_images(pictures)
     folder = survey.place
     for remark in survey.remarks():
         logger.warning("%s", remark)
-    encoder = encoders.PictureEncoder(
+    encoder = encoders.ImageEncoder(
         backbone, batch_size=batch_size, runtime=runtime, device=device, precision=precision
     )
     root = folder if folder.is_dir() else folder.parent
     with progress(f"Pictures in {name_as_text(folder.name or folder)}", len(survey.paths), verbose) as show:
         encoded = encoder.encode(survey.paths, progress=lambda done, total: show(done, ""), root=root, announce=say)
     skipped, classes = encoded.skipped, survey.classes
-    tell_skipped(skipped)
+    log_skipped(skipped)
     if not encoded.files:
         raise BadInput(
             f"None of the {len(survey.paths)} pictures in {name_as_text(folder)} could be read "
@@ -92,7 +92,7 @@ def embed(
     return content
 
 
-def tell_skipped(skipped: list[tuple[str, str]]) -> None:
+def log_skipped(skipped: list[tuple[str, str]]) -> None:
     """Log which pictures could not be read, the first of them by name."""
     for name, reason in skipped[:SKIPPED_SHOWN]:
         logger.warning("skipped %s: %s.", name, reason)

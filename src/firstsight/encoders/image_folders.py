@@ -15,7 +15,7 @@ from firstsight.data.table_files import read_table, texts
 from firstsight.encoders.image_formats import HEAD, SUFFIXES, UNREAD_SUFFIXES, sniff
 from firstsight.errors import BadInput, UnreadableFile
 
-__all__ = ["LABELS", "SUFFIXES", "PictureFolder", "find_pictures", "is_picture", "name_as_text", "survey_pictures"]
+__all__ = ["LABELS", "SUFFIXES", "ImageFolder", "find_images", "is_image", "name_as_text", "survey_images"]
 
 LABELS = "labels.csv"  # in a folder of pictures: columns file and class
 _NAMED = 3  # examples in a remark
@@ -24,7 +24,7 @@ _UNPRINTABLE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069
 
 
 @dataclass(frozen=True)
-class PictureFolder:
+class ImageFolder:
     """What is in a folder of pictures.
 
     place: the folder, or the one picture; paths: the pictures, sorted; classes: the sub-folder at the top of each, or
@@ -76,19 +76,19 @@ class PictureFolder:
         return sentences
 
 
-def find_pictures(folder: str | Path) -> tuple[list[Path], list[str] | None]:
+def find_images(folder: str | Path) -> tuple[list[Path], list[str] | None]:
     """The pictures of a folder, sorted by path, and the class of each: the name of its sub-folder.
 
     Classes are None for a folder that holds its pictures directly, unless a file labels.csv in it says which picture
     (column file) is of which class (column class). Pictures deeper down belong to the sub-folder
     at the top; links are followed, hidden files left out. A single picture is a folder of one.
     """
-    survey = survey_pictures(folder)
+    survey = survey_images(folder)
     return survey.paths, survey.classes
 
 
-def survey_pictures(folder: str | Path) -> PictureFolder:
-    """What `find_pictures` finds, and what it leaves out.
+def survey_images(folder: str | Path) -> ImageFolder:
+    """What `find_images` finds, and what it leaves out.
 
     A file without an extension is a picture if its first bytes say so. Every folder is entered once and every picture
     counts once, however many links lead there; where there is a way without links, that one is taken.
@@ -102,9 +102,9 @@ def survey_pictures(folder: str | Path) -> PictureFolder:
     except (OSError, ValueError) as error:
         raise _closed(folder, error) from error
     if not stat.S_ISDIR(kind):
-        if not is_picture(folder):
+        if not is_image(folder):
             raise BadInput(f"{name} is neither a folder nor a picture ({', '.join(SUFFIXES[:5])}, …); check the path.")
-        return PictureFolder(folder, [folder])
+        return ImageFolder(folder, [folder])
     walk = _Walk(folder)
     if not walk.pictures:
         others = f"; {_count(walk.unread, 'file')} in other formats: {_some(walk.unread)}" if walk.unread else ""
@@ -117,7 +117,7 @@ def survey_pictures(folder: str | Path) -> PictureFolder:
         return _labelled(folder, paths, sorted(walk.unread), walk.repeated)
     tops = [path.relative_to(folder).parts[0] if path.parent != folder else None for path in paths]
     if not any(tops):
-        return PictureFolder(folder, paths, None, sorted(walk.unread), repeated=walk.repeated)
+        return ImageFolder(folder, paths, None, sorted(walk.unread), repeated=walk.repeated)
     if None in tops:
         stray = name_as_text(paths[tops.index(None)].name)
         raise BadInput(
@@ -126,10 +126,10 @@ def survey_pictures(folder: str | Path) -> PictureFolder:
         )
     empty = sorted(name_as_text(top) for top in walk.tops.difference(tops))
     classes = [name_as_text(str(top)) for top in tops]
-    return PictureFolder(folder, paths, classes, sorted(walk.unread), empty, walk.repeated)
+    return ImageFolder(folder, paths, classes, sorted(walk.unread), empty, walk.repeated)
 
 
-def _labelled(folder: Path, paths: list[Path], unread: list[Path], repeated: int) -> PictureFolder:
+def _labelled(folder: Path, paths: list[Path], unread: list[Path], repeated: int) -> ImageFolder:
     """The pictures that labels.csv names, with their classes; of two lines about one picture, the later one counts."""
     table = read_table(folder / LABELS, {"file", "class"}, or_first=False)
     if not {"file", "class"} <= set(table.columns):
@@ -142,7 +142,7 @@ def _labelled(folder: Path, paths: list[Path], unread: list[Path], repeated: int
             f"{name_as_text(folder / LABELS)} names none of the {_count(paths, 'picture')} in its folder; correct it, "
             "or move it away if sub-folders are the classes."
         )
-    return PictureFolder(
+    return ImageFolder(
         folder,
         list(kept.values()),
         [named[name] for name in kept],
@@ -153,7 +153,7 @@ def _labelled(folder: Path, paths: list[Path], unread: list[Path], repeated: int
     )
 
 
-def is_picture(path: Path) -> bool:
+def is_image(path: Path) -> bool:
     """Whether a file is a picture by its extension or, where it has none, by its first bytes."""
     return path.suffix.lower() in SUFFIXES or (not path.suffix and _looks_like_a_picture(path))
 
@@ -223,7 +223,7 @@ class _Walk:
                 yield entry, False
 
     def _file(self, path: Path) -> None:
-        if not is_picture(path):
+        if not is_image(path):
             if path.suffix.lower() in UNREAD_SUFFIXES or (path.suffix and _looks_like_a_picture(path)):
                 self.unread.append(path)
             return

@@ -133,7 +133,7 @@ def sniff(head: bytes) -> str | None:
     return None
 
 
-def open_picture(content: bytes) -> Image.Image:
+def open_image(content: bytes) -> Image.Image:
     """The picture in a file's bytes, not yet unpacked."""
     kind = sniff(content[:HEAD])
     if is_endless(content, kind):

@@ -27,7 +27,7 @@ from firstsight.errors import BadInput, FirstsightError
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A picture as its backbone looks at it; `PictureEncoder.prepare` makes it, `encode` takes it."""
+    """A picture as its backbone looks at it; `ImageEncoder.prepare` makes it, `encode` takes it."""
 
     pixels: np.ndarray
     filename: str = ""
@@ -66,7 +66,7 @@ class _Picture:
     reason: str = ""
 
 
-class PictureEncoder:
+class ImageEncoder:
     """Encodes pictures with a vision model, which is loaded once and kept. Threads may share an encoder.
 
     Parameters
@@ -279,7 +279,7 @@ class _Job:
 
     def __init__(
         self,
-        encoder: PictureEncoder,
+        encoder: ImageEncoder,
         sources: list[Path | InMemory | Prepared],
         progress: Progress | None,
         announce: Announce | None,

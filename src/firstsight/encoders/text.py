@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,59 +11,50 @@ from pathlib import Path
 import numpy as np
 
 from firstsight._io.files import require_file
+from firstsight._io.sandbox import SandboxDied, SandboxFailed, call_in_sandbox
 from firstsight.devices import PRECISIONS, find_device, lowered, torch
-from firstsight.encoders.backbone import refuse_claims, transformers_quietly
+from firstsight.encoders.backbone import check_declared_size, transformers_quietly
 from firstsight.encoders.local_models import at_home, find_model, read_json
 from firstsight.errors import BadInput, UnknownName, UnreadableFile
 
-# A tokenizer.json is tried in a process of its own first: a few lines of it can ask for any memory or time.
-#
-# Its rules are a small language: replacements that double a text forty times, patterns that never end. What the trial
-# comes through with the same texts, this process comes through, too.
-
+# A tokenizer.json is tried in the sandbox first: its rules are a small language, in which a few lines can ask for any
+# memory or time (replacements that double a text forty times, patterns that never end).
 MEMORY = 2 << 30  # bytes; the largest vocabularies take a quarter of it
 SECONDS = 60  # of CPU time, and one more for every hundred texts; a hundredth of it is usual
-_NOT_A_TOKENIZER = 3
-_PROGRAM = f"""
-import json, sys
-try:
-    import resource
-    for what, limit in (("AS", {{memory}}), ("CPU", {{seconds}}), ("CORE", 0)):
-        resource.setrlimit(getattr(resource, "RLIMIT_" + what), (limit, limit))
-except (ImportError, ValueError, OSError):  # Windows has none; the caller's clock ends it there
-    pass
-from tokenizers import Tokenizer
-path, texts = json.load(sys.stdin)
-try:
-    tokenizer = Tokenizer.from_file(path)
-except Exception:  # a panic of Rust is none of these, nor is memory that is not there
-    sys.exit({_NOT_A_TOKENIZER})
-tokenizer.encode_batch(texts)
-"""
 
 
 def try_tokenizers(folder: Path, texts: Sequence[str]) -> None:
     """Refuse a text model whose tokenizer does not get through these texts within limits."""
     if find_spec("tokenizers") is None:  # then nothing of the kind is read
         return
-    seconds = SECONDS + len(texts) // 100
     for path in [folder / "tokenizer.json", *sorted(folder.glob("*/tokenizer.json"))]:
         if not path.exists():
             continue
         try:
-            ended = subprocess.run(
-                # -P: what lies in the current folder is not for this process to import.
-                [sys.executable, "-P", "-c", _PROGRAM.format(memory=MEMORY, seconds=seconds)],
-                input=json.dumps([str(require_file(path)), list(texts)]).encode(),
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=20 * seconds,
-            ).returncode  # fmt: skip
-        except subprocess.TimeoutExpired:
-            ended = -1
-        if ended not in (0, _NOT_A_TOKENIZER):  # what is no tokenizer at all, transformers says better
+            call_in_sandbox(
+                "firstsight.encoders.text",
+                "run_tokenizer",
+                str(require_file(path)),
+                list(texts),
+                memory=MEMORY,
+                seconds=SECONDS + len(texts) // 100,
+            )
+        except (SandboxDied, SandboxFailed):
             raise UnreadableFile(
                 f"{path} takes too much memory or time to split {len(texts):,} texts into words, so it is damaged or "
                 "harmful; restore the model's folder, or give another model."
-            )
+            ) from None
+
+
+def run_tokenizer(path: str, texts: list[str]) -> None:
+    """Split texts with a tokenizer.json, in the sandbox; of a file that is none, transformers reports more."""
+    from tokenizers import Tokenizer  # type: ignore[import-not-found,unused-ignore]
+
+    try:
+        tokenizer = Tokenizer.from_file(path)
+    except Exception:  # a panic of Rust is none of these, nor is memory that runs out
+        return
+    tokenizer.encode_batch(texts)
 
 
 # Names or sentences → vectors, with a sentence-transformers or CLIP text model.
@@ -81,7 +69,7 @@ _MODULES = ("Transformer", "Pooling", "Normalize", "Dense", "LayerNorm", "Dropou
 class TextEncoder:
     """Encodes texts with a text model, given by name or as a local folder; vectors have unit length.
 
-    `device` and `precision` are those of `PictureEncoder`.
+    `device` and `precision` are those of `ImageEncoder`.
     """
 
     def __init__(self, encoder: str | Path = DEFAULT, *, device: str = "cpu", precision: str = "float32"):
@@ -110,7 +98,7 @@ class TextEncoder:
 
     def _clip(self, texts: list[str]) -> np.ndarray:
         with transformers_quietly(self._folder, "a text model") as transformers:
-            refuse_claims(self._folder, transformers)
+            check_declared_size(self._folder, transformers)
             safely = {"trust_remote_code": False, "local_files_only": True}
             tokenizer = transformers.AutoTokenizer.from_pretrained(self._folder, **safely)
             model = (
@@ -146,7 +134,7 @@ class TextEncoder:
             transformers_quietly(self._folder, "a text model") as transformers,
             lowered(self._device, self._precision),
         ):
-            refuse_claims(self._folder, transformers)
+            check_declared_size(self._folder, transformers)
             model = SentenceTransformer(
                 str(self._folder),
                 device=str(self._device),

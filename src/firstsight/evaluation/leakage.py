@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from firstsight._io.disk_samples import LARGEST_BLOCK, DiskRows, blocks_of
+from firstsight._io.disk_samples import LARGEST_BLOCK, DiskSamples, blocks_of
 from firstsight.data import ZeroShotDataset
 
 # Watching a fit: the base class tells observers what it keeps from a method and what it hands on to it.
@@ -129,6 +129,6 @@ _PARTS = ("train", "test_seen", "test_unseen")
 
 
 def _digests(rows: Any) -> list[bytes]:
-    rows = rows if isinstance(rows, DiskRows) else np.ascontiguousarray(rows)
+    rows = rows if isinstance(rows, DiskSamples) else np.ascontiguousarray(rows)
     each = (row for _, block in blocks_of(rows, LARGEST_BLOCK) for row in block)
     return [hashlib.blake2b(row.data, digest_size=12).digest() for row in each]

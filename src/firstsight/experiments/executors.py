@@ -24,7 +24,7 @@ from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
 
-from firstsight._io.child_processes import without_current_folder
+from firstsight._io.sandbox import without_current_folder
 from firstsight.errors import BadInput, FirstsightError, UnknownName
 
 ENGINES = ("local", "dask")

@@ -17,7 +17,7 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 import firstsight
-from firstsight._io.disk_samples import LARGEST_BLOCK, DiskRows, blocks_of
+from firstsight._io.disk_samples import LARGEST_BLOCK, DiskSamples, blocks_of
 from firstsight._io.files import remove_stale, write_atomically
 from firstsight.data import ZeroShotDataset
 from firstsight.errors import FirstsightError, StaleCheckpoint
@@ -91,14 +91,14 @@ def share(dataset: ZeroShotDataset, folder: Path, twin: Path | None = None) -> N
     """Write what a fit needs of a data set; `twin` is the folder of one with the same features, which are linked."""
     features = dataset.features
     source = None if twin is None else twin / _FEATURES
-    if source is None and isinstance(features, DiskRows) and features.is_whole_file:
+    if source is None and isinstance(features, DiskSamples) and features.is_whole_file:
         source = features.path.resolve()
     if source is None or not _link(source, folder / _FEATURES):
         write_atomically(folder / _FEATURES, lambda path: _save(path, features))
     parts = other_parts(dataset)
     arrays = {name: parts.pop(name) for name in _ARRAYS}
     write_atomically(folder / _ARRAYS_FILE, lambda path: np.savez(path, **arrays))
-    memory = features.memory if isinstance(features, DiskRows) else None
+    memory = features.memory if isinstance(features, DiskSamples) else None
     names = {"identity": data_identity(dataset), "memory": memory, **parts}
     write_atomically(folder / _NAMES_FILE, json.dumps(names, ensure_ascii=False))
 
@@ -134,7 +134,7 @@ def open_shared(folder: Path, identity: str) -> ZeroShotDataset | None:
     memory = names.pop("memory")
     features: Any = np.load(folder / _FEATURES, mmap_mode="r")
     if memory is not None:
-        features = DiskRows(folder / _FEATURES, memory=memory)
+        features = DiskSamples(folder / _FEATURES, memory=memory)
     with np.load(folder / _ARRAYS_FILE) as arrays:
         return ZeroShotDataset(features=features, **names, **{name: arrays[name] for name in _ARRAYS})
 
@@ -142,7 +142,7 @@ def open_shared(folder: Path, identity: str) -> ZeroShotDataset | None:
 def features_key(dataset: ZeroShotDataset) -> tuple[Any, ...]:
     """Return a key that data sets share if they share their features in memory, as validation folds do."""
     features = dataset.features
-    if isinstance(features, DiskRows):
+    if isinstance(features, DiskSamples):
         return str(features.path), features.shape, id(features)
     return features.ctypes.data, features.shape, features.strides
 

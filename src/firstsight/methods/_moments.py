@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from firstsight._io.disk_samples import DiskRows
+from firstsight._io.disk_samples import DiskSamples
 from firstsight.errors import BadInput
 from firstsight.methods._validation import (
     Descriptions,
@@ -164,7 +164,7 @@ class GatheredMoments:
         return Moments(counts, (sums + counts[:, None] * shift) / spread, gram, scatter, self.dtype)
 
 
-def fit_scaling_from_disk(kind: str | None, X: DiskRows) -> dict[str, np.ndarray]:
+def fit_scaling_from_disk(kind: str | None, X: DiskSamples) -> dict[str, np.ndarray]:
     """As `fit_scaling`, in one pass over the disk."""
     if kind != "standard":
         return {}
@@ -177,7 +177,7 @@ def fit_scaling_from_disk(kind: str | None, X: DiskRows) -> dict[str, np.ndarray
 class MomentClassifier(ZeroShotClassifier):
     """Base of the closed forms: a subclass writes `_solve(moments, S)` and says which moments it needs.
 
-    Samples in memory are scaled and summed as they are; of samples on the disk (`DiskRows`), and of those that
+    Samples in memory are scaled and summed as they are; of samples on the disk (`DiskSamples`), and of those that
     `partial_fit` is given, each is read once, and a "standard" scaling is applied to the sums.
     """
 
@@ -237,7 +237,7 @@ class MomentClassifier(ZeroShotClassifier):
             self._solve(moments_in_memory(X, y, len(S), self.needs), S)
             return
         gathered = X
-        if isinstance(X, DiskRows):
+        if isinstance(X, DiskSamples):
             vars(self).pop("_gathered", None)
             gathered = GatheredMoments(len(S), self.needs)
             for part, rows in X.blocks():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from firstsight._io.disk_samples import DiskRows, blocks_of
+from firstsight._io.disk_samples import DiskSamples, blocks_of
 from firstsight.errors import FirstsightWarning
 from firstsight.methods._validation import numbers_in_range, require_finite
 
@@ -49,7 +49,7 @@ class ScoreBlocks(NamedTuple):
 
     Attributes
     ----------
-    X : array (n, d) or DiskRows
+    X : array (n, d) or DiskSamples
         The validated samples.
     candidates : Candidates
         The classes.
@@ -87,7 +87,7 @@ def blocks_of_scores(method: ZeroShotClassifier, X: Any, candidates: Candidates)
 
 def warn_if_features_are_lost(method: ZeroShotClassifier, X: Any, y: np.ndarray, S: np.ndarray) -> None:
     """Warn where features are so small that a fit names one class whatever the sample: they were rounded away."""
-    if isinstance(X, DiskRows):
+    if isinstance(X, DiskSamples):
         return
     chosen = np.unique(np.linspace(0, len(X) - 1, 256).astype(int))
     largest = max(X.max(), -X.min())

@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _get_feature_names, check_array, check_is_fitted, column_or_1d, validate_data
 
 from firstsight._io.columns import fitted_order
-from firstsight._io.disk_samples import DiskRows
+from firstsight._io.disk_samples import DiskSamples
 from firstsight._io.files import name_problem
 from firstsight.devices import require_torch
 from firstsight.errors import BadInput
@@ -154,7 +154,7 @@ def _described(constraint: Constraint) -> str:
 def check_training_samples(estimator: ZeroShotClassifier, X: Any, y: Any) -> tuple[Any, np.ndarray]:
     """Validate features and labels; samples on the disk stay there if the method reads blocks, which checks them."""
     check_labels(y)
-    if isinstance(X, DiskRows) and estimator.reads_blocks:
+    if isinstance(X, DiskSamples) and estimator.reads_blocks:
         labels: np.ndarray = column_or_1d(y)
         if len(labels) != len(X):
             raise BadInput(f"X has {len(X)} rows and y {len(labels)} classes; expected one class per row.")
@@ -221,7 +221,7 @@ def _column_order(estimator: ZeroShotClassifier, X: Any) -> list[int] | None:
 
 def in_memory(X: Any) -> Any:
     """Samples on the disk as an array, which raises if it is larger than was allowed; anything else as it is."""
-    return np.asarray(X) if isinstance(X, DiskRows) else X
+    return np.asarray(X) if isinstance(X, DiskSamples) else X
 
 
 # Labels, descriptions, candidate classes

@@ -14,7 +14,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from firstsight._io.columns import in_fitted_order
-from firstsight._io.disk_samples import DiskRows
+from firstsight._io.disk_samples import DiskSamples
 from firstsight.devices import PRECISIONS
 from firstsight.errors import BadInput, NotCalibrated
 from firstsight.evaluation.leakage import observers
@@ -119,7 +119,7 @@ class MethodDefinition(ScikitLearnClassifier):
     transductive: ClassVar[bool] = False
     shared_space: ClassVar[bool] = False  # samples and descriptions must be vectors of one space, as CLIP makes them
     needs_torch: ClassVar[bool] = False  # whether it is trained with PyTorch, which is an optional extra
-    reads_blocks: ClassVar[bool] = False  # whether `_fit` takes samples on the disk (`DiskRows`) and scales them
+    reads_blocks: ClassVar[bool] = False  # whether `_fit` takes samples on the disk (`DiskSamples`) and scales them
     extra_supervision: ClassVar[str] = ""  # what a fit is given beyond seen labels and descriptions
     reference: ClassVar[str] = ""
     grid: ClassVar[dict[str, list[Any]]] = {}  # a small grid for tuning on validation classes
@@ -246,7 +246,7 @@ class ZeroShotClassifier(MethodDefinition):
 
         Parameters
         ----------
-        X : DataFrame, array (n, d) or DiskRows
+        X : DataFrame, array (n, d) or DiskSamples
             Features, one row per sample; a method with `reads_blocks` never loads samples on the disk as a whole. The
             columns of a DataFrame name the features (`feature_names_in_`).
         y : array (n,)
@@ -290,7 +290,7 @@ class ZeroShotClassifier(MethodDefinition):
 
         Parameters
         ----------
-        X : array (n, d) or DiskRows
+        X : array (n, d) or DiskSamples
             Features, one row per sample.
         k : int
             How many classes per sample; all of them if there are fewer.
@@ -411,7 +411,7 @@ class ZeroShotClassifier(MethodDefinition):
 
         Parameters
         ----------
-        X : DataFrame, array (n, d) or DiskRows
+        X : DataFrame, array (n, d) or DiskSamples
             As in `predict`.
 
         Returns
@@ -426,7 +426,7 @@ class ZeroShotClassifier(MethodDefinition):
 
         Parameters
         ----------
-        X : DataFrame, array (n, d) or DiskRows
+        X : DataFrame, array (n, d) or DiskSamples
             As in `predict`.
         classes : None, list of classes, or DataFrame
             The candidates, as in `predict`.
@@ -436,7 +436,7 @@ class ZeroShotClassifier(MethodDefinition):
         ScoreBlocks
             The validated samples, the candidates, and an iterator over blocks of scores.
         """
-        X = check_width(self, X) if isinstance(X, DiskRows) else self.check_features(X)
+        X = check_width(self, X) if isinstance(X, DiskSamples) else self.check_features(X)
         candidates = self.candidates(classes)
         return ScoreBlocks(X, candidates, blocks_of_scores(self, X, candidates))
 
@@ -499,7 +499,7 @@ class ZeroShotClassifier(MethodDefinition):
         S, U = A[seen], A[self.seen_code_ < 0]
         for observer in observers():
             observer.on_prepared(S, U)
-        if not isinstance(X, DiskRows):
+        if not isinstance(X, DiskSamples):
             self.feature_scaler_ = fit_scaling(self.feature_scaling, X)
             X = self._scale_features(X)
         return X, codes, S, U

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from firstsight._io.terminal import logger
-from firstsight.data.table_files import same_on_screen, squeezed
+from firstsight.data.table_files import normalized, same_on_screen
 from firstsight.errors import BadInput, UnknownName
 from firstsight.methods import Candidates, ZeroShotClassifier
 
@@ -162,9 +162,9 @@ def _checked(model: ZeroShotClassifier, table: pd.DataFrame) -> Candidates:
 
 def _check_look_alikes(new: list[Any], known: list[Any]) -> None:
     """Reject a new name that looks the same as another; log one that a reader may take for another."""
-    look = {squeezed(str(name)): str(name) for name in known}
+    look = {normalized(str(name)): str(name) for name in known}
     for name in map(str, new):
-        other = look.setdefault(squeezed(name), name)
+        other = look.setdefault(normalized(name), name)
         if other != name and same_on_screen(name, other):
             raise BadInput(
                 f"The class {name!r} looks the same as one that is there, but has other code points ({name!a}, and "

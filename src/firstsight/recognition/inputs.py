@@ -14,7 +14,7 @@ import pandas as pd
 from firstsight._io.columns import fitted_order
 from firstsight._io.terminal import logger
 from firstsight.data.feature_files import FeatureFile, read_feature_file
-from firstsight.encoders.image_folders import is_picture, name_as_text, survey_pictures
+from firstsight.encoders.image_folders import is_image, name_as_text, survey_images
 from firstsight.errors import BadInput, FirstsightError
 from firstsight.methods import ZeroShotClassifier
 from firstsight.persistence.model_schema import BackboneUsed
@@ -77,7 +77,7 @@ class ModelBackbone:
                 "on pictures; give a file with features from the same source."
             )
         try:
-            encoder = encoders.PictureEncoder(self.location, **self.options)
+            encoder = encoders.ImageEncoder(self.location, **self.options)
             fingerprint = encoder.fingerprint
         except FirstsightError as error:
             if self.given is not None:
@@ -109,7 +109,7 @@ def is_feature_file(given: Any) -> bool:
     path = Path(given)
     if not path.suffix and not path.exists():  # the commonest slip: a folder's name, mistyped
         return False
-    return not path.is_dir() and not is_picture(path)
+    return not path.is_dir() and not is_image(path)
 
 
 def is_features(given: Any) -> bool:
@@ -178,7 +178,7 @@ def read_images(given: Iterable[Any], encode: Encode, progress: ShowProgress | N
     truth: list[str | None] = []
     for item in given:
         if isinstance(item, (str, Path)):
-            survey = survey_pictures(item)
+            survey = survey_images(item)
             for remark in survey.remarks():
                 logger.warning("%s", remark)
             images += survey.paths

@@ -21,7 +21,7 @@ from firstsight.data.folds import FEWEST_CLASSES
 from firstsight.encoders.backbone import DEFAULT
 from firstsight.encoders.descriptions import read_class_table
 from firstsight.encoders.embedding import embed
-from firstsight.encoders.image_folders import PictureFolder, survey_pictures
+from firstsight.encoders.image_folders import ImageFolder, survey_images
 from firstsight.errors import BadInput, StaleCheckpoint, UnknownName
 from firstsight.evaluation import fit_on
 from firstsight.evaluation.calibration import calibrate
@@ -197,7 +197,7 @@ def learn(
             check_no_lost_changes(check_target(out), descriptions)
         held_out = held_out_classes(descriptions, unseen, split)
         source = _read_labelled(images, descriptions, held_out)
-        labelled = embed(source, **encoding, verbose=verbose) if isinstance(source, PictureFolder) else source
+        labelled = embed(source, **encoding, verbose=verbose) if isinstance(source, ImageFolder) else source
         pool = None if unlabeled is None else embed(unlabeled, labelled=False, **encoding, verbose=verbose)
         test_rows = np.isin(labelled.labels or [], sorted(held_out))
         training = _training_set(images, labelled, ~test_rows, descriptions, pool)
@@ -313,16 +313,16 @@ def held_out_classes(
 
 def _read_labelled(
     images: str | Path | FeatureFile, descriptions: pd.DataFrame, held_out: set[str]
-) -> FeatureFile | PictureFolder:
+) -> FeatureFile | ImageFolder:
     """Read features, or list the images of a folder: of described classes, before the long part."""
-    found: FeatureFile | PictureFolder
+    found: FeatureFile | ImageFolder
     if isinstance(images, FeatureFile) or is_feature_file(images):
         found = images if isinstance(images, FeatureFile) else read_feature_file(images)
         labels = found.labels
         if labels is None:
             raise BadInput("The features say nothing about classes; learning needs the class of every row.")
     else:
-        found = survey_pictures(images)
+        found = survey_images(images)
         labels = found.classes
         if labels is None:
             raise BadInput(

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from firstsight._io.disk_samples import DiskRows
+from firstsight._io.disk_samples import DiskSamples
 from firstsight._io.files import remove_stale, require_file, temporary_beside, write_atomically
 from firstsight.errors import BadInput, CannotWrite
 from firstsight.experiments.executors import (
@@ -61,7 +61,7 @@ def predict_shards(
     paths = _paths_of_answers([Path(shard) for shard in shards], Path(out))
     width = recognizer.model.n_features_in_
     for shard in paths:
-        if shard.suffix == ".npy" and (n_features := DiskRows(shard).shape[1]) != width:
+        if shard.suffix == ".npy" and (n_features := DiskSamples(shard).shape[1]) != width:
             raise BadInput(
                 f"{shard} has {n_features} features per row; the model was fitted with {width}: use features from the "
                 "same source, or leave the file out."
@@ -205,7 +205,7 @@ def _tables(recognizer: Recognizer, shard: Path, options: PredictOptions, home: 
     if shard.suffix == ".npy":
         blocks = (
             replace(recognizer.answer(rows, options), names=range(part.start, part.stop))
-            for part, rows in DiskRows(shard).blocks()
+            for part, rows in DiskSamples(shard).blocks()
         )
     else:
         answers = recognizer.answer(shard, options)

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 from uvicorn.supervisors import Multiprocess
 
 import firstsight
-from firstsight._io.child_processes import without_current_folder
+from firstsight._io.sandbox import without_current_folder
 from firstsight._io.terminal import logger, visible
 from firstsight.errors import BadInput, CannotWrite, FirstsightError, UnknownName, UnreadableFile
 from firstsight.serving import pages

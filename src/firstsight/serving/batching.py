@@ -19,7 +19,7 @@ from PIL import Image
 
 from firstsight._io.terminal import in_one_line, logger, visible
 from firstsight.encoders.decoding import Undecodable
-from firstsight.encoders.images import PictureEncoder, Prepared
+from firstsight.encoders.images import ImageEncoder, Prepared
 from firstsight.errors import BadInput, FirstsightError
 from firstsight.recognition import PredictOptions
 from firstsight.serving.monitoring import ServiceMetrics
@@ -213,7 +213,7 @@ class RecognitionQueue:
         """An image as the backbone looks at it, or why it cannot be read."""
         name, content = image
         try:
-            encoder: PictureEncoder = self.served.current().backbone.encoder
+            encoder: ImageEncoder = self.served.current().backbone.encoder
         except FirstsightError as error:
             logger.warning("%s", in_one_line(str(error)))
             known = self.served.recognizer.backbone.known

@@ -24,7 +24,7 @@ from firstsight._io.terminal import say
 from firstsight.data import ZeroShotDataset, load_dataset
 from firstsight.data.array_files import read_arrays, write_arrays
 from firstsight.data.feature_files import FeatureFile, read_feature_file
-from firstsight.encoders.decoding import Undecodable, decode_picture, quiet_pillow
+from firstsight.encoders.decoding import Undecodable, decode_image, quiet_pillow
 from firstsight.encoders.embedding import embed
 from firstsight.encoders.image_folders import LABELS
 from firstsight.encoders.image_formats import HEAD, sniff
@@ -86,7 +86,7 @@ class SampleImages:
         source = self.images[number]
         if isinstance(source, Path):
             with quiet_pillow:
-                image = decode_picture(read_content(source))
+                image = decode_image(read_content(source))
             image.thumbnail((SIDE, SIDE))
         else:
             image = Image.fromarray(source)
@@ -150,7 +150,7 @@ class ConfirmedImageStore:
         """
         try:
             with quiet_pillow:
-                decode_picture(content)
+                decode_image(content)
         except Undecodable as error:
             raise BadInput(f"The picture cannot be read ({error}); send JPEG, PNG or another picture.") from error
         kind = sniff(content[:HEAD]) or "PNG"

@@ -3,7 +3,7 @@
 `samples` has one row per sample. Column `class` is its class; `split`, if there, is train, test_seen,
 test_unseen or empty (not used); `sample`, if there, is its name; every other column is a feature.
 
-Features may also be in a file `features.npy` next to `samples`, one row per row of it, where they stay (`DiskRows`);
+Features may also be in a file `features.npy` next to `samples`, one row per row of it, where they stay (`DiskSamples`);
 `samples` has no other columns then: two sources of features are an error.
 
 `classes` has one row per class. Column `class`, or else the first one, is its name; every other column is
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firstsight._io.disk_samples import DiskRows
+from firstsight._io.disk_samples import DiskSamples
 from firstsight._io.files import text_of_name
 from firstsight.data.dataset import ZeroShotDataset
 from firstsight.data.folds import hold_out
@@ -100,13 +100,13 @@ def read_pair(samples: str | Path, classes: str | Path) -> dict[str, Any]:
         **parts,
         "labels": labels,
         "features": features,
-        "feature_names": None if isinstance(features, DiskRows) else tuple(map(str, table.columns)),
+        "feature_names": None if isinstance(features, DiskSamples) else tuple(map(str, table.columns)),
         "attribute_names": tuple(map(str, described.columns)),
         "sample_names": sample_names,
     }
 
 
-def _features(samples: Path, table: pd.DataFrame) -> np.ndarray | DiskRows:
+def _features(samples: Path, table: pd.DataFrame) -> np.ndarray | DiskSamples:
     beside = samples.with_name("features.npy")
     if not beside.exists():
         return numbers(samples, table)
@@ -115,7 +115,7 @@ def _features(samples: Path, table: pd.DataFrame) -> np.ndarray | DiskRows:
             f"{samples} has columns of features ({_some(table)}), and {beside} holds features, too; remove the columns "
             "or the file: the features of a data set come from one place."
         )
-    rows = DiskRows(beside)
+    rows = DiskSamples(beside)
     if len(rows) != len(table):
         raise BadInput(f"{beside} has {len(rows)} rows and {samples} {len(table)}; give one row for each sample.")
     return rows

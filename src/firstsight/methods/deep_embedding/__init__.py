@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from firstsight._io.disk_samples import DiskRows
+from firstsight._io.disk_samples import DiskSamples
 from firstsight._io.identity import fingerprint
 from firstsight._io.terminal import progress
 from firstsight.devices import Precision, find_device, team, torch
@@ -275,7 +275,7 @@ class DeepEmbedding(ZeroShotClassifier):
 
     def _fit(self, X, y, S):
         settings = self._settings(len(X))
-        if isinstance(X, DiskRows):
+        if isinstance(X, DiskSamples):
             self.feature_scaler_ = fit_scaling_from_disk(self.feature_scaling, X)
         with progress(type(self).__name__, settings["iterations"], self.verbose and team().rank == 0) as show:
             training = self._begin(settings, show, X, y, S)
@@ -287,7 +287,7 @@ class DeepEmbedding(ZeroShotClassifier):
 
     def _source(self, X: Any, training: AlternatingTraining, batch_size: int) -> Rows:
         factor, device = training.factor, training.device
-        if not isinstance(X, DiskRows):
+        if not isinstance(X, DiskSamples):
             return RowsInMemory(as_tensor(X, device), factor)
         return DiskTensor(X, lambda rows: self._scale_features(rows) * np.float32(factor), batch_size, device)
 
@@ -321,7 +321,7 @@ class DeepEmbedding(ZeroShotClassifier):
             owner = fingerprint(json.dumps(begun, sort_keys=True, default=repr), X, y, S, *more)
             checkpoint = Checkpoint(self.checkpoint, owner)
         sizes = (X.shape[1], S.shape[1], len(S))
-        scaled = self._scale_features if isinstance(X, DiskRows) else None  # rows in memory are so already
+        scaled = self._scale_features if isinstance(X, DiskSamples) else None  # rows in memory are so already
         factor = factor_to_length(X, settings["feature_length"], scaled)
         device = find_device(self.device)
         return AlternatingTraining(settings, sizes, self.random_state, checkpoint, show, factor, device, self.precision)

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field, ValidationError
 from safetensors import SafetensorError, safe_open
 
-from firstsight._io.disk_samples import DiskRows, blocks_of
+from firstsight._io.disk_samples import DiskSamples, blocks_of
 from firstsight._io.files import require_file, write_atomically
 from firstsight._io.identity import same_data
 from firstsight._io.schemas import Schema, reason
@@ -138,7 +138,7 @@ class DiskTensor:
 
     def __init__(
         self,
-        rows: DiskRows,
+        rows: DiskSamples,
         change: Callable[[np.ndarray], np.ndarray],  # what happens to rows that are read: scaling
         batch_size: int,
         device: torch.device | str = "cpu",
@@ -310,7 +310,7 @@ class AlternatingTraining:
         self.history = header.history
 
 
-def factor_to_length(X: np.ndarray | DiskRows, length: float, scaled: Callable | None = None) -> float:
+def factor_to_length(X: np.ndarray | DiskSamples, length: float, scaled: Callable | None = None) -> float:
     """What rows are multiplied by so that the root of their mean squared length is `length`; 1 for 0, or for zeros.
 
     `scaled` is what happens to rows before, where it has not yet.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from firstsight._io.disk_samples import ChangedRows, DiskRows
+from firstsight._io.disk_samples import ChangedSamples, DiskSamples
 from firstsight.methods._moments import fit_scaling_from_disk
 from firstsight.methods._validation import ClassSelection, Range
 from firstsight.methods.base import Scaling, ZeroShotClassifier
@@ -106,7 +106,7 @@ class KernelPrototypes(ZeroShotClassifier):
 
     Notes
     -----
-    Samples on disk (`DiskRows`) are read three times, for the rotation, W and z̄ (four with "standard" scaling); the
+    Samples on disk (`DiskSamples`) are read three times, for the rotation, W and z̄ (four with "standard" scaling); the
     model is that of a fit in memory. Search, episodic map and hidden layer look at as many of them as memory allows,
     equally many of each class. There is no `partial_fit`: L is known when all samples are, and the sums of z then need
     them again.
@@ -180,17 +180,17 @@ class KernelPrototypes(ZeroShotClassifier):
         self.attribute_scaling = attribute_scaling
 
     def _fit(self, X, y, S):
-        rows: np.ndarray | ChangedRows
-        sample: np.ndarray | ChangedRows
-        if isinstance(X, DiskRows):
+        rows: np.ndarray | ChangedSamples
+        sample: np.ndarray | ChangedSamples
+        if isinstance(X, DiskSamples):
             self.feature_scaler_ = fit_scaling_from_disk(self.feature_scaling, X)
             d = X.shape[1]
             chosen = sample_of_classes(y, affordable_rows(X.memory, d, len(S), self.components))
-            scaled, sample = (ChangedRows(part, self._scale_features, d) for part in (X, X.take(chosen)))
+            scaled, sample = (ChangedSamples(part, self._scale_features, d) for part in (X, X.take(chosen)))
             y_sample = y[chosen]
             settings = self._choose(PrototypeSearch(sample, y_sample, S, self.components))
             rotation = fit_rotation(scaled, settings.power, self.components)
-            rows, sample = (ChangedRows(part, rotation, rotation.dimensions) for part in (scaled, sample))
+            rows, sample = (ChangedSamples(part, rotation, rotation.dimensions) for part in (scaled, sample))
         else:
             search = PrototypeSearch(X, y, S, self.components)
             settings = self._choose(search)

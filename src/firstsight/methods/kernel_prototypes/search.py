@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from firstsight._io.disk_samples import ChangedRows
+from firstsight._io.disk_samples import ChangedSamples
 from firstsight.evaluation.scores import TaskScores
 from firstsight.methods.kernel_prototypes.maps import episodic_map, hidden_layer
 from firstsight.methods.kernel_prototypes.prior import (
@@ -141,7 +141,7 @@ def fit_prototypes(
     statistics: ClassStatistics,
     K: np.ndarray,
     settings: PrototypeSettings,
-    rows: np.ndarray | ChangedRows,
+    rows: np.ndarray | ChangedSamples,
     y: np.ndarray,
 ) -> Prototypes:
     """The posterior with kernel K (k, k), in the space transformed by the episodic map if there is one.
@@ -204,7 +204,7 @@ class PrototypeSearch:
     given some (`affordable_rows`).
     """
 
-    def __init__(self, X: np.ndarray | ChangedRows, y: np.ndarray, S: np.ndarray, components: int):
+    def __init__(self, X: np.ndarray | ChangedSamples, y: np.ndarray, S: np.ndarray, components: int):
         self.X, self.y, self.components = X, y, components
         self.tasks = simulate_tasks(y)
         self.kernels = []  # of each task: among the classes that play seen ones, and of the others with them

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import cholesky, eigh, orth, solve_triangular
 
-from firstsight._io.disk_samples import ChangedRows, blocks_of
+from firstsight._io.disk_samples import ChangedSamples, blocks_of
 from firstsight.methods._moments import BLOCK, class_sums, gram
 
 # Rows whose powers are taken at once: they stay in the processor's cache. Without this it took ten times as long.
@@ -59,7 +59,7 @@ class Rotation:
     centre: np.ndarray  # (d,)
     basis: np.ndarray | None  # (d, q)
 
-    def __call__(self, X: np.ndarray | ChangedRows) -> np.ndarray:
+    def __call__(self, X: np.ndarray | ChangedSamples) -> np.ndarray:
         """(n, q) in float32, block by block."""
         out = np.empty((len(X), self.dimensions), dtype=np.float32)
         for part, block in blocks_of(X, BLOCK):
@@ -81,7 +81,7 @@ class Rotation:
         return matrix if self.basis is None else self.basis @ matrix
 
 
-def fit_rotation(X: np.ndarray | ChangedRows, power: float, components: int) -> Rotation:
+def fit_rotation(X: np.ndarray | ChangedSamples, power: float, components: int) -> Rotation:
     """PCA from the sums and products of powered samples, which are read once, in blocks."""
     n, d = X.shape
     if components < d and n < d:
@@ -157,7 +157,7 @@ class LabelledMoments:
         return solve_triangular(L, np.eye(size), lower=True).T.astype(np.float32)
 
 
-def labelled_moments(rows: np.ndarray | ChangedRows, y: np.ndarray, k: int) -> LabelledMoments:
+def labelled_moments(rows: np.ndarray | ChangedSamples, y: np.ndarray, k: int) -> LabelledMoments:
     """The moments of rotated samples of k classes, read once, block by block."""
     q = rows.shape[1]
     products, sums = np.zeros((q, q)), np.zeros((k, q))
@@ -240,7 +240,7 @@ class WhitenedSpace:
         return WhitenedSpace(self.whitening, directions, offset, hidden)
 
 
-def whitened_sums(rows: np.ndarray | ChangedRows, y: np.ndarray, k: int, whitening: np.ndarray) -> np.ndarray:
+def whitened_sums(rows: np.ndarray | ChangedSamples, y: np.ndarray, k: int, whitening: np.ndarray) -> np.ndarray:
     """Class sums (k, q) of rotated samples after whitening and unit length, block by block."""
     total = np.zeros((k, rows.shape[1]))
     for part, block in blocks_of(rows, BLOCK):
@@ -278,7 +278,7 @@ class ClassStatistics:
 
 
 def class_statistics(
-    rows: np.ndarray | ChangedRows, y: np.ndarray, moments: LabelledMoments, shrinkage: float
+    rows: np.ndarray | ChangedSamples, y: np.ndarray, moments: LabelledMoments, shrinkage: float
 ) -> ClassStatistics:
     """Whiten labelled rotated samples; their moments are passed, because they serve every shrinkage."""
     whitening = moments.whitening(shrinkage)

@@ -9,7 +9,8 @@ import h5py
 import numpy as np
 import pytest
 
-from firstsight.data import hdf5_process, matfile_hdf5
+from firstsight._io import sandbox
+from firstsight.data import matfile_hdf5
 from firstsight.data.matfile import read_matrix, read_variables, variable_shapes
 from firstsight.errors import BadInput, UnreadableFile
 
@@ -38,9 +39,9 @@ def test_the_other_process_answers_as_this_one_would(mat):
 
 def test_a_file_that_ends_the_reader_is_one_sentence_and_the_next_one_is_read(mat, monkeypatch):
     for last_deed in ("os.kill(os.getpid(), 11)", "print('{', end='')", 'print(\'{"arrays": {"": ["f4", [9]]}}\')'):
-        hdf5_process.end_reader()
+        sandbox.end_child()
         with monkeypatch.context() as patched:
-            patched.setattr(hdf5_process, "_PROGRAM", f"import os; input(); {last_deed}")
+            patched.setattr(sandbox, "_PROGRAM", f"import os; input(); {last_deed}")
             with pytest.raises(UnreadableFile, match=r"a\.mat could not be read .* ended HDF5's own reader"):
                 read_matrix(mat, "features")
         assert read_matrix(mat, "features").shape == (3, 4)
@@ -48,14 +49,14 @@ def test_a_file_that_ends_the_reader_is_one_sentence_and_the_next_one_is_read(ma
 
 def test_one_process_serves_all_files_and_several_threads(mat):
     read_matrix(mat, "features")
-    process, sums = hdf5_process._reader, []
+    process, sums = sandbox._child, []
     threads = [threading.Thread(target=lambda: sums.append(read_matrix(mat, "features").sum())) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert sums == [NUMBERS.sum()] * 8
-    assert hdf5_process._reader is process
+    assert sandbox._child is process
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
@@ -64,15 +65,15 @@ def test_a_forked_process_asks_a_reader_of_its_own(mat):
     read_matrix(mat, "features")
     child = os.fork()
     if child == 0:
-        fine = hdf5_process._reader is None and read_matrix(mat, "features").sum() == NUMBERS.sum()
-        hdf5_process.end_reader()
+        fine = sandbox._child is None and read_matrix(mat, "features").sum() == NUMBERS.sum()
+        sandbox.end_child()
         os._exit(0 if fine else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert read_matrix(mat, "features").shape == (3, 4)
 
 
 def test_paths_are_told_as_they_were_given_and_nothing_is_imported_from_the_current_folder(mat, monkeypatch):
-    hdf5_process.end_reader()
+    sandbox.end_child()
     (mat.parent / "h5py.py").write_text("open('imported', 'w')")
     monkeypatch.chdir(mat.parent)
     with pytest.raises(BadInput, match=r"^a\.mat has no variable 'x'"):
@@ -80,4 +81,4 @@ def test_paths_are_told_as_they_were_given_and_nothing_is_imported_from_the_curr
     with pytest.raises(UnreadableFile, match=r"^a\.mat has no|^gone/a\.mat does not exist"):
         read_matrix("gone/a.mat", "features")
     assert not (mat.parent / "imported").exists()
-    hdf5_process.end_reader()
+    sandbox.end_child()
