@@ -49,7 +49,7 @@ def _order_by_name(columns: list[str], names: list[str]) -> list[int] | None:
     if columns == names:
         return None
     if sorted(columns) == sorted(names) and len(set(names)) == len(names):
-        position = {column: place for place, column in enumerate(columns)}
+        position = {column: index for index, column in enumerate(columns)}
         return [position[name] for name in names]
     if columns == [str(number) for number in range(len(names))]:
         return None

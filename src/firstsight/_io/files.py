@@ -232,10 +232,10 @@ def csv_name(cell: str) -> str:
 def csv_of(table: pd.DataFrame, index: bool = False) -> str:
     """A table as CSV, with its index if so wished: every text, in the heading as well, is written by `csv_text`."""
     safe = table.reset_index() if index else table.copy(deep=False)
-    for place, dtype in enumerate(safe.dtypes):
+    for position, dtype in enumerate(safe.dtypes):
         if dtype.kind not in "fiub":
-            cells = [csv_text(cell) if isinstance(cell, str) else cell for cell in safe.iloc[:, place]]
-            safe.isetitem(place, cells)
+            cells = [csv_text(cell) if isinstance(cell, str) else cell for cell in safe.iloc[:, position]]
+            safe.isetitem(position, cells)
     return safe.set_axis([csv_text(str(name)) for name in safe.columns], axis=1).to_csv(
         index=False, lineterminator="\n"
     )

@@ -167,14 +167,14 @@ def _old_name(name: str, end: str) -> str:
     return f".{name}.old.{end}"
 
 
-def _exchange(one: Path, other: Path) -> bool:
+def _exchange(first: Path, other: Path) -> bool:
     """Swap two folders in one step, so that no moment is without either; False where the system cannot."""
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2  # Linux; Python has no name for it
     except (AttributeError, OSError, TypeError):
         return False
     here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    return bool(renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
+    return bool(renameat2(here, os.fsencode(first), here, os.fsencode(other), exchange) == 0)
 
 
 def _open_locked(folder: Path) -> int | None:

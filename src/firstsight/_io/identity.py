@@ -27,9 +27,9 @@ _STEP = 2.0**-16
 _TOLERANCE = 8  # steps; rounding moves a sum by less than one of them, another sample mostly by hundreds
 
 
-def fingerprint(about: str, *arrays: Any) -> str:
-    """Text that stands for settings (`about`) and arrays; compare it with `same_data`, not with `==`."""
-    exact = hashlib.sha256(about.encode("utf-8", "surrogatepass"))
+def fingerprint(settings: str, *arrays: Any) -> str:
+    """Text that stands for settings (`settings`) and arrays; compare it with `same_data`, not with `==`."""
+    exact = hashlib.sha256(settings.encode("utf-8", "surrogatepass"))
     sums: list[np.ndarray] = []
     for array in arrays:
         exact.update(f"{array.shape}{array.dtype.kind}".encode())
@@ -44,9 +44,9 @@ def fingerprint(about: str, *arrays: Any) -> str:
     return f"{exact.hexdigest()[:16]}.{base64.urlsafe_b64encode(packed).decode()}"
 
 
-def same_data(one: str, other: str) -> bool:
+def same_data(first: str, other: str) -> bool:
     """Whether two fingerprints are of the same data, but for rounding."""
-    (exact, sums), (other_exact, other_sums) = _parts(one), _parts(other)
+    (exact, sums), (other_exact, other_sums) = _parts(first), _parts(other)
     return (
         exact == other_exact and len(sums) == len(other_sums) and bool((np.abs(sums - other_sums) <= _TOLERANCE).all())
     )

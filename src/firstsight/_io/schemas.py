@@ -50,9 +50,9 @@ def reason(error: ValidationError) -> str:
     """
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     message = str(first["msg"])
-    place = ".".join(str(step) for step in first["loc"])[:80]
+    path = ".".join(str(step) for step in first["loc"])[:80]
     words = " ".join((message[:1].lower() + message[1:]).split())[:160]
-    return f"{place}: {words}" if place else words
+    return f"{path}: {words}" if path else words
 
 
 def markdown(schema: type[Schema]) -> str:
@@ -79,8 +79,8 @@ def _members(kind: Any) -> Iterator[Any]:
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     if get_origin(kind) in (Union, types.UnionType):
-        for one in get_args(kind):
-            yield from _members(one)
+        for member in get_args(kind):
+            yield from _members(member)
     else:
         yield kind
 

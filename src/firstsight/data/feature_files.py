@@ -97,8 +97,8 @@ def _write_matrix(path: Path, content: FeatureFile) -> None:
         table["class"] = content.labels
     beside = table_beside(path)
     # The larger one is on the disk before either takes its place: they belong together.
-    with atomic_path(path) as place:
-        np.save(place, content.features)
+    with atomic_path(path) as temporary:
+        np.save(temporary, content.features)
         write_atomically(beside, csv_of(table))
 
 

@@ -32,8 +32,8 @@ def hold_out(
     """`rows` that stay and `rows` held out, both sorted; of every class in `labels[rows]` the same share is drawn."""
     held: list[np.ndarray] = [np.empty(0, dtype=np.int64)]
     for label in np.unique(labels[rows]):
-        own = random.permutation(rows[labels[rows] == label])
-        held.append(own[: held_out_of(own.size, share)])
+        of_class = random.permutation(rows[labels[rows] == label])
+        held.append(of_class[: held_out_of(of_class.size, share)])
     chosen = np.sort(np.concatenate(held))
     return np.setdiff1d(rows, chosen), chosen
 

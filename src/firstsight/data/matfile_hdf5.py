@@ -55,8 +55,8 @@ def read_variables(path: str, names: Iterable[str]) -> dict[str, np.ndarray | li
     """See `matfile.read_variables`."""
     allowance = Allowance(path)
     with _open(path) as file:
-        there = [name for name in names if _link(file, name) is not None]
-        return {name: _value(path, file, _dataset(path, file, name), name, allowance) for name in there}
+        present = [name for name in names if _link(file, name) is not None]
+        return {name: _value(path, file, _dataset(path, file, name), name, allowance) for name in present}
 
 
 def _shape(path: str, file: h5py.File, name: str) -> tuple[int, ...]:
@@ -115,7 +115,7 @@ def _value(path: str, file: h5py.File, stored: h5py.Dataset, name: str, allowanc
 
     _ask(allowance, stored, path, name)
     if h5py.check_ref_dtype(stored.dtype) is h5py.Reference:
-        cells = (_own(path, file[one], name) for one in stored[()].ravel())
+        cells = (_own(path, file[reference], name) for reference in stored[()].ravel())
         return ["".join(_text_rows(path, cell, name, allowance)) for cell in cells]
     if stored.attrs.get("MATLAB_class") == b"char":
         return _text_rows(path, stored, name, allowance)

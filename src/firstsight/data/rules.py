@@ -307,13 +307,13 @@ def _contradictions(digests: dict[str, dict[int, bytes]], data: RawDataset) -> I
     for part, digest_rows in digests.items():
         first: dict[bytes, int] = {}
         pairs = [(first.setdefault(digest, row), row) for row, digest in digest_rows.items()]
-        wrong = [(one, row) for one, row in pairs if labels[one] != labels[row]]
+        wrong = [(first_row, row) for first_row, row in pairs if labels[first_row] != labels[row]]
         if wrong:
-            one, other = wrong[0]
+            first_row, other = wrong[0]
             rows = "1 row of `{part}` has" if len(wrong) == 1 else f"{len(wrong)} rows of `{part}` have"
             yield Finding(
                 "warning",
-                f"{rows.format(part=part)} exactly the features of a row of another class: {called(one)} and "
+                f"{rows.format(part=part)} exactly the features of a row of another class: {called(first_row)} and "
                 f"{called(other)}; keep each sample in one class.",
             )
 
@@ -367,10 +367,10 @@ def rows(data: RawDataset) -> Iterator[Finding]:
         twice = values[counts > 1]
         if twice.size:
             yield _wrong(f"`{part}` contains row {twice[0] + first} more than once", twice, "list every row once")
-    for one, other in combinations(PARTS, 2):
-        both = np.intersect1d(data.parts[one], data.parts[other])
+    for part, other in combinations(PARTS, 2):
+        both = np.intersect1d(data.parts[part], data.parts[other])
         if both.size:
-            message = f"Row {both[0] + first} is in both `{one}` and `{other}`"
+            message = f"Row {both[0] + first} is in both `{part}` and `{other}`"
             yield _wrong(message, both, "every row belongs to one part at most")
     if data.labels is not None:
         unused = n - _used(data).size

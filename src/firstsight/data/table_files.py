@@ -36,9 +36,9 @@ def normalized(name: str) -> str:
     return re.sub(r"[\s_-]+", "", text)
 
 
-def same_on_screen(one: str, other: str) -> bool:
+def same_on_screen(name: str, other: str) -> bool:
     """Whether two names differ in their code points alone, such as é in one piece and in two."""
-    return unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", other)
+    return unicodedata.normalize("NFC", name) == unicodedata.normalize("NFC", other)
 
 
 def nearest_name(name: str, names: Sequence[str]) -> str | None:
@@ -202,7 +202,7 @@ def _read_csv(path: Path, text_columns: set[str] | None, or_first: bool = True) 
     if text_columns is not None:  # a class called "NA" or "007" is a class, not a missing value or a number
         missing = {name: _MISSING for name in heading if name not in wanted}
         types = {"dtype": dict.fromkeys(wanted, str), "keep_default_na": False, "na_values": missing}
-    names = [name if name or name in wanted else f"Unnamed: {place}" for place, name in enumerate(heading)]
+    names = [name if name or name in wanted else f"Unnamed: {column}" for column, name in enumerate(heading)]
     try:
         table: pd.DataFrame = pd.read_csv(
             path, sep=separator, encoding=encoding, index_col=False, header=0, names=names, **types
@@ -250,7 +250,7 @@ def _separated(path: Path, encoding: str) -> tuple[str, list[str]]:
         found.append(((len(first) == len(second) > 1, len(first)), separator, [cell.strip() for cell in first]))
     if not found:
         raise UnreadableFile(f"{path} could not be read as a table ({problem}); save it again.")
-    _, separator, header = max(found, key=lambda one: one[0])
+    _, separator, header = max(found, key=lambda cut: cut[0])
     return separator, header
 
 

@@ -63,7 +63,7 @@ def _layers(config: dict[str, Any]) -> Iterator[int]:
         if isinstance(value, dict):
             waiting += value.items()
         elif isinstance(value, list):
-            waiting += [(key, one) for one in value]
+            waiting += [(key, item) for item in value]
         elif isinstance(value, int) and ("layer" in key or "depth" in key):
             yield value
 

@@ -207,20 +207,20 @@ def describe(
     if attributes is not None:
         if out is not None and out.exists():
             raise BadInput(f"{out} exists, and may be filled in already; choose another name or remove it first.")
-        made = empty_table([str(name) for name in table.index], attributes)
+        descriptions = empty_table([str(name) for name in table.index], attributes)
         notes = ["Fill it in with numbers, percentages or yes/no; what you do not know may stay empty."]
     elif is_wordy(table):
         if scale:
             raise BadInput("--scale is for attributes; vectors of words have one scale already: leave it out.")
-        made, notes = _from_words(table, encoder or DEFAULT, prompt, device)
+        descriptions, notes = _from_words(table, encoder or DEFAULT, prompt, device)
     else:
         _refuse_unclear(table, where, encoder is not None or prompt is not None)
-        made, notes = attributes_as_numbers(table, scale)
+        descriptions, notes = attributes_as_numbers(table, scale)
     if out is not None:
-        write_atomically(out, csv_of(made, index=True))
+        write_atomically(out, csv_of(descriptions, index=True))
     for note in notes:
         logger.info("%s", note)
-    return made
+    return descriptions
 
 
 def is_wordy(table: pd.DataFrame) -> bool:

@@ -51,9 +51,9 @@ class ImageFolder:
                 f"left out {_count(self.unread, 'file')} in formats that are not read: {_some(self.unread)}."
             )
         if self.empty:
-            one = len(self.empty) == 1
+            single = len(self.empty) == 1
             sentences.append(
-                f"{len(self.empty)} sub-folder{'' if one else 's'} without a picture of {'its' if one else 'their'} "
+                f"{len(self.empty)} sub-folder{'' if single else 's'} without a picture of {'its' if single else 'their'} "
                 f"own: {_some(self.empty)}."
             )
         if self.repeated:

@@ -151,7 +151,7 @@ class ImageEncoder:
         `progress(done, total)` is called after every picture, `announce(sentence)` before a step that takes long.
         Files are named by their path, or by its part below `root`; pictures in memory by their number.
         """
-        sources = [_checked(place, picture) for place, picture in enumerate(pictures)]
+        sources = [_checked(index, picture) for index, picture in enumerate(pictures)]
         job = _Job(self, sources, progress, announce)
         with quiet_pillow:
             try:
@@ -159,7 +159,7 @@ class ImageEncoder:
             finally:
                 for store in self._stores.values():
                     store.flush()
-        names = [_name(place, source, root) for place, source in enumerate(sources)]
+        names = [_name(index, source, root) for index, source in enumerate(sources)]
         rows = sorted(job.features)
         same: dict[bytes, np.ndarray] = {}
         for row in rows:  # two files of one content are one picture, although batches may round them differently
@@ -169,7 +169,7 @@ class ImageEncoder:
         return Encoded(
             matrix.astype(np.float32, copy=False),
             [names[row] for row in rows],
-            [(names[place], reason) for place, reason in job.skipped],
+            [(names[index], reason) for index, reason in job.skipped],
             rows,
             job.cached,
             np.array([int.from_bytes(job.keys[row][:8], "little") for row in rows], dtype=np.uint64),
@@ -213,10 +213,10 @@ class ImageEncoder:
         with ThreadPoolExecutor(threads, thread_name_prefix="decode") as pool:
             under_way: deque[Future[_Picture]] = deque()
             try:
-                for place in range(len(sources)):
-                    while len(under_way) < ahead and place + len(under_way) < len(sources):
-                        under_way.append(pool.submit(self._read, sources[place + len(under_way)]))
-                    yield place, under_way.popleft().result()
+                for index in range(len(sources)):
+                    while len(under_way) < ahead and index + len(under_way) < len(sources):
+                        under_way.append(pool.submit(self._read, sources[index + len(under_way)]))
+                    yield index, under_way.popleft().result()
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
@@ -294,18 +294,18 @@ class _Job:
     def run(self) -> None:
         if any(isinstance(source, Path) for source in self.sources):
             self.encoder._open_stores()
-        for place, picture in self.encoder._read_ahead(self.sources):
-            self.keys[place] = picture.key
+        for index, picture in self.encoder._read_ahead(self.sources):
+            self.keys[index] = picture.key
             if picture.reason:
-                self.skipped.append((place, picture.reason))
+                self.skipped.append((index, picture.reason))
             elif picture.features is not None:
-                self.features[place] = picture.features
+                self.features[index] = picture.features
                 self.cached += 1
             elif picture.pixels is not None:
-                self.waiting.append((place, picture.key, picture.pixels))
+                self.waiting.append((index, picture.key, picture.pixels))
                 if len(self.waiting) == self.encoder.batch_size:
                     self.compute()
-            self.show(place + 1 - len(self.waiting))
+            self.show(index + 1 - len(self.waiting))
         if self.waiting:
             self.compute()
             self.show(len(self.sources))
@@ -318,14 +318,14 @@ class _Job:
         encoder = self.encoder
         encoder._start(self.waiting[0][2], len(self.sources) - len(self.features), self.announce)
         rows = encoder._encode_batch([pixels for _, _, pixels in self.waiting])
-        for (place, key, _), row in zip(self.waiting, rows, strict=True):
-            self.features[place] = row
-            if isinstance(self.sources[place], Path) and encoder.cache:  # an upload is kept nowhere
+        for (index, key, _), row in zip(self.waiting, rows, strict=True):
+            self.features[index] = row
+            if isinstance(self.sources[index], Path) and encoder.cache:  # an upload is kept nowhere
                 encoder._stores[encoder._running].put(key, row)
         self.waiting.clear()
 
 
-def _checked(place: int, picture: Source) -> Path | InMemory | Prepared:
+def _checked(index: int, picture: Source) -> Path | InMemory | Prepared:
     """A path, or a picture in memory that could be one."""
     if isinstance(picture, Prepared):
         return picture
@@ -333,16 +333,16 @@ def _checked(place: int, picture: Source) -> Path | InMemory | Prepared:
         return Path(picture)
     if isinstance(picture, Image.Image | np.ndarray):
         if wrong := check_in_memory(picture):
-            raise BadInput(f"Picture {place} {wrong}.")
+            raise BadInput(f"Picture {index} {wrong}.")
         return picture
     raise BadInput(
-        f"Picture {place} is of type {type(picture).__name__}; give a path, a PIL picture or an array of uint8."
+        f"Picture {index} is of type {type(picture).__name__}; give a path, a PIL picture or an array of uint8."
     )
 
 
-def _name(place: int, source: Path | InMemory | Prepared, root: str | Path | None) -> str:
+def _name(index: int, source: Path | InMemory | Prepared, root: str | Path | None) -> str:
     if not isinstance(source, Path):
-        return f"picture {place}"
+        return f"picture {index}"
     return name_as_text(source if root is None else source.relative_to(root).as_posix())
 
 

@@ -78,13 +78,13 @@ def _exported(backbone: Backbone, example: np.ndarray) -> Path:
 
 
 def _torch(backbone: Backbone, device: str, precision: str) -> Run:
-    place = find_device(device)
+    torch_device = find_device(device)
     # Convolutions on a CPU are a fifth faster with the colours of a pixel side by side.
-    model = backbone.load().to(place, memory_format=torch.channels_last)
+    model = backbone.load().to(torch_device, memory_format=torch.channels_last)
 
     def run(pixels: np.ndarray) -> np.ndarray:
-        with torch.inference_mode(), lowered(place, precision):
-            output = model(torch.from_numpy(pixels).to(place, memory_format=torch.channels_last))
+        with torch.inference_mode(), lowered(torch_device, precision):
+            output = model(torch.from_numpy(pixels).to(torch_device, memory_format=torch.channels_last))
             features: np.ndarray = output.float().cpu().numpy()
             return features
 

@@ -153,15 +153,15 @@ class TextEncoder:
             modules = [(str(module["type"]), self._folder / str(module["path"])) for module in read_json(path)]
         except (TypeError, LookupError) as error:
             raise UnreadableFile(f"{path} could not be read ({error}); restore the model's folder.") from error
-        for kind, place in modules:
+        for kind, part in modules:
             if not kind.startswith("sentence_transformers.") or kind.rsplit(".", 1)[1] not in _MODULES:
                 raise BadInput(f"{path} asks for the code {kind!r}, which is not run; give another model.")
-            if not Path(os.path.realpath(place)).is_relative_to(os.path.realpath(self._folder)):
-                raise BadInput(f"{path} leads out of its folder, to {str(place)!r}; give another model.")
-            about = read_json(place / "config.json") if (place / "config.json").is_file() else {}
-            wanted = str(about.get("activation_function", "torch.nn.")) if isinstance(about, dict) else ""
+            if not Path(os.path.realpath(part)).is_relative_to(os.path.realpath(self._folder)):
+                raise BadInput(f"{path} leads out of its folder, to {str(part)!r}; give another model.")
+            settings = read_json(part / "config.json") if (part / "config.json").is_file() else {}
+            wanted = str(settings.get("activation_function", "torch.nn.")) if isinstance(settings, dict) else ""
             if not wanted.startswith("torch.nn."):
-                raise BadInput(f"{place} asks for the code {wanted!r}, which is not run; give another model.")
+                raise BadInput(f"{part} asks for the code {wanted!r}, which is not run; give another model.")
 
 
 def readable(name: str) -> str:

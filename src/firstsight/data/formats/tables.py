@@ -54,10 +54,10 @@ def find_tables(folder: str | Path) -> tuple[Path, Path] | None:
     """`samples` and `classes` in a folder, each .csv or .parquet; None unless both are there."""
     pair = []
     for stem in ("samples", "classes"):
-        there = [path for suffix in SUFFIXES if (path := Path(folder) / (stem + suffix)).exists()]
-        if len(there) > 1:
-            raise BadInput(f"{folder} has both {there[0].name} and {there[1].name}; remove one of them.")
-        pair += there
+        found = [path for suffix in SUFFIXES if (path := Path(folder) / (stem + suffix)).exists()]
+        if len(found) > 1:
+            raise BadInput(f"{folder} has both {found[0].name} and {found[1].name}; remove one of them.")
+        pair += found
     return (pair[0], pair[1]) if len(pair) == 2 else None
 
 
