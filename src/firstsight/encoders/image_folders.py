@@ -51,9 +51,9 @@ class ImageFolder:
                 f"left out {_count(self.unread, 'file')} in formats that are not read: {_some(self.unread)}."
             )
         if self.empty:
-            single = len(self.empty) == 1
+            sole = len(self.empty) == 1
             sentences.append(
-                f"{len(self.empty)} sub-folder{'' if single else 's'} without a picture of {'its' if single else 'their'} "
+                f"{len(self.empty)} sub-folder{'' if sole else 's'} without a picture of {'its' if sole else 'their'} "
                 f"own: {_some(self.empty)}."
             )
         if self.repeated:
@@ -81,7 +81,7 @@ def find_images(folder: str | Path) -> tuple[list[Path], list[str] | None]:
 
     Classes are None for a folder that holds its pictures directly, unless a file labels.csv in it says which picture
     (column file) is of which class (column class). Pictures deeper down belong to the sub-folder
-    at the top; links are followed, hidden files left out. A single picture is a folder of one.
+    at the top; links are followed, hidden files left out. A sole picture is a folder of one.
     """
     survey = survey_images(folder)
     return survey.paths, survey.classes
