@@ -94,6 +94,11 @@ class TransductiveDeepEmbedding(TransductiveClassifier, DeepEmbedding):
 
     quick: ClassVar[dict[str, Any]] = {**DeepEmbedding.quick, "rounds": 3, "round_iterations": 2}
 
+    fitted_arrays: ClassVar[dict[str, str]] = {
+        **DeepEmbedding.fitted_arrays,
+        "weights_/classifier.weight": "n e",
+        "weights_/classifier.bias": "n",
+    }
     parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "rounds": [Range(int, at_least=1), None],
         "round_iterations": [Range(int, at_least=1), None],

@@ -124,6 +124,14 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
     reference = "firstsight 2026, after Dempster, Laird and Rubin, Maximum Likelihood from Incomplete Data, 1977"
     quick: ClassVar[dict[str, Any]] = {"search": False}
 
+    # As the inductive method's, but n classes have a description or samples: k seen and u unseen ones.
+    fitted_arrays: ClassVar[dict[str, str]] = {
+        **KernelPrototypes.fitted_arrays,
+        "kernel_/descriptions": "n a",
+        "weights_": "n e",
+        "unseen_means_": "u e",
+        "doubt_": "u",
+    }
     parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "cap": [Range(float, at_least=0), None],
         "temperature": [Range(float, above=0)],

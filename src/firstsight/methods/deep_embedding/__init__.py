@@ -185,6 +185,16 @@ class DeepEmbedding(ZeroShotClassifier):
     presets = PRESETS
 
     dtypes = (np.float32,)
+    fitted_arrays: ClassVar[dict[str, str]] = {
+        "weights_/visual.weight": "e d",
+        "weights_/visual.bias": "e",
+        "weights_/semantic.0.weight": "h a",
+        "weights_/semantic.0.bias": "h",
+        "weights_/semantic.1.weight": "e h",
+        "weights_/semantic.1.bias": "e",
+        "weights_/classifier.weight": "k e",
+        "weights_/classifier.bias": "k",
+    }
     parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "preset": [OneOf(*PRESETS)],
         "embedding_dim": [Range(int, at_least=1), None],

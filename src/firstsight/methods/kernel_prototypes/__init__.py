@@ -137,6 +137,21 @@ class KernelPrototypes(ZeroShotClassifier):
     non_result_params: ClassVar[tuple[str, ...]] = (*ZeroShotClassifier.non_result_params, "search")
     quick: ClassVar[dict[str, Any]] = {"refinement": 0}
 
+    fitted_arrays: ClassVar[dict[str, str]] = {
+        "kernel_/centre": "a",
+        "kernel_/spread": "a",
+        "kernel_/units": "3",
+        "kernel_/descriptions": "k a",
+        "centre_": "d",
+        "whitening_": "d c",
+        "directions_": "c e",
+        "offset_": "e",
+        "hidden_/inward?": "d h",
+        "hidden_/bias?": "h",
+        "hidden_/outward?": "h e",
+        "seen_means_": "k e",
+        "weights_": "k e",
+    }
     parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "power": [Range(float, above=0, at_most=1), None],
         "shrinkage": [Range(float, at_least=0, at_most=1), None],
