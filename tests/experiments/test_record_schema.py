@@ -76,7 +76,7 @@ def test_a_wrong_type_is_one_sentence_that_says_where(write, record, change, sai
     assert len(str(caught.value)) < 500
 
 
-@pytest.mark.parametrize("key", ["schema", "status", "dataset", "t1", "parameters_hash", "split", "tuned"])
+@pytest.mark.parametrize("key", ["schema", "status", "dataset", "method", "setting", "seed", "variant", "study"])
 def test_a_missing_key_is_one_sentence(write, record, key):
     short = {name: value for name, value in record().items() if name != key}
     with pytest.raises(UnreadableFile, match=f"{key}: field required"):

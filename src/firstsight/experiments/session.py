@@ -207,7 +207,7 @@ def _check_same_data(records: list[Record], files: DatasetFiles) -> None:
                 f"{path} holds records of another split that is also called {dataset.name!r} ({record.split}, and "
                 f"this one is {dataset.split_hash})"
             )
-        if not same_data(record.features, dataset.features_fingerprint):
+        if record.features is None or not same_data(record.features, dataset.features_fingerprint):
             raise OtherRecords(f"{path} holds records of {dataset.name!r} with other features or descriptions")
 
 
