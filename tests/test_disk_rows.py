@@ -14,7 +14,7 @@ from firstsight._io.identity import same_data
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.evaluation import fit_on
 from firstsight.methods import ESZSL, GFZSL, SAE, DeepEmbedding, KernelPrototypes, all_methods
-from firstsight.methods.deep_embedding.alternating import DiskTensor
+from firstsight.methods.deep_embedding.alternating import SamplesOnDisk
 
 pytest.importorskip("torch")
 
@@ -291,18 +291,21 @@ def test_the_first_part_tells_the_classes_and_later_ones_bring_no_others(small):
 
 def test_a_pass_over_shuffled_windows_sees_every_row_once_and_in_another_order_each_time(wide):
     X, rows = wide
-    tensor = DiskTensor(rows, lambda read: read, batch_size=16)
-    assert tensor.window == 64  # so that the rows make two windows
+    samples = SamplesOnDisk(rows, lambda read: read, batch_size=16)
+    assert samples.window == 64  # so that the samples make two windows
     generator = torch.Generator().manual_seed(0)
-    orders = [tensor.shuffled(generator) for _ in range(2)]
+    orders = []
+    for _ in range(2):
+        batches = list(samples.batches(16, generator))
+        assert all(np.array_equal(features, X[numbers]) for numbers, features in batches)
+        orders.append(torch.cat([numbers for numbers, _ in batches]))
     assert not torch.equal(*orders)
-    for order in (orders[0], tensor.shuffled(generator)):
+    for order in orders:
         assert sorted(order.tolist()) == list(range(len(X)))
-        assert np.ptp(np.sort(order[:64])) > 90  # a window has rows from all over the file
-    for batch in order.split(16):
-        assert np.array_equal(tensor(batch), X[batch])
-    for block in torch.arange(len(X)).split(30):  # neighbours, as for class means
-        assert np.array_equal(tensor(block), X[block])
+        assert np.ptp(np.sort(order[:64])) > 90  # a window has samples from all over the file
+    blocks = list(samples.blocks(30))  # neighbours, as for class means
+    assert all(np.array_equal(features, X[part]) for part, features in blocks)
+    assert sum(len(features) for _, features in blocks) == len(X)
 
 
 @pytest.mark.parametrize("scaling", [None, "standard"])
@@ -312,7 +315,7 @@ def test_gradient_steps_from_the_disk_end_as_well_as_those_in_memory(small, tmp_
     np.save(tmp_path / "features.npy", features)
     on_disk = replace(small, features=DiskSamples(tmp_path / "features.npy"))
     on_disk.features.memory = 2**13  # less than anybody may allow, for windows of 32 rows
-    assert DiskTensor(on_disk.features, lambda read: read, 16).window == 32
+    assert SamplesOnDisk(on_disk.features, lambda read: read, 16).window == 32
     made = DeepEmbedding(**quick["deep-embedding"], stop_below=0, feature_scaling=scaling, random_state=0)
     here, there = (firstsight.evaluate(made, data) for data in (small, on_disk))
     losses = [result.models["zsl"].history_[-1]["loss"] for result in (here, there)]

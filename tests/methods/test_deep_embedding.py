@@ -1,20 +1,15 @@
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
-from safetensors import safe_open
 
-from firstsight.errors import BadInput, FirstsightWarning, StaleCheckpoint
+from firstsight.errors import BadInput, FirstsightWarning
 from firstsight.evaluation import mean_class_accuracy
 from firstsight.methods import DeepEmbedding
 from firstsight.methods.deep_embedding import PRESETS
-from firstsight.methods.deep_embedding.alternating import CheckpointHeader
 
 pytest.importorskip("torch")
 
-from safetensors.torch import save_file
 
 QUICK = {"embedding_dim": 32, "learning_rate": 1e-2, "iterations": 10, "semantic_steps": 20, "random_state": 0}
 
@@ -195,29 +190,3 @@ def test_a_damaged_checkpoint_is_refused_in_one_sentence(task, tmp_path):
     path.write_bytes(b"not a checkpoint")
     with pytest.raises(BadInput, match="delete it to start this fit again"):
         DeepEmbedding(**QUICK, checkpoint=path).fit(task.X, task.y, task.table)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda tensors, header: tensors.pop("generator"),
-        lambda tensors, header: tensors.update({"generator": tensors["generator"][:3]}),
-        lambda tensors, header: tensors.pop("weights/visual.weight"),
-        lambda tensors, header: tensors.update({"weights/visual.weight": tensors["weights/visual.weight"][:3]}),
-        lambda tensors, header: header.update(history=[]),
-        lambda tensors, header: header.update(iteration=-1),
-    ],
-    ids=["no generator", "half a generator", "no weights", "few weights", "no history", "before the beginning"],
-)
-def test_a_state_whose_digest_is_right_but_that_no_fit_writes_is_refused(task, tmp_path, change):
-    model = DeepEmbedding(**QUICK, checkpoint=tmp_path / "state").fit(task.X, task.y, task.table)
-    with safe_open(tmp_path / "state", framework="pt") as file:
-        header = json.loads(file.metadata()["header"])
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    header |= {"round": 1, "iteration": 1, "done": 1, "history": [{"classification": 9.0}], "digest": ""}
-    change(tensors, header)
-    header["digest"] = CheckpointHeader.model_construct(**header).digest_with(tensors)
-    save_file(tensors, tmp_path / "state", metadata={"header": json.dumps(header)})
-    with pytest.raises(StaleCheckpoint, match="delete it to start this fit again") as caught:
-        model.fit(task.X, task.y, task.table)
-    assert "\n" not in str(caught.value)

@@ -102,7 +102,7 @@ def test_adams_weight_decay_is_the_gradient_of_the_penalty(problem):
     norm = sum(net.weights[name].square().sum() for name in VISUAL)
     full = eq_4(net, X, y, A, separation) + penalty * norm
     gradients = torch.autograd.grad(full, [net.weights[name] for name in VISUAL])
-    net.start(penalty)
+    net.new_optimizers(penalty)
     net.set_learning_rates(rate, 0)
     net.visual_pass(RowsInMemory(X), y, A, separation, len(X), torch.Generator().manual_seed(1))
     for name, gradient in zip(VISUAL, gradients, strict=True):
@@ -116,7 +116,7 @@ def test_adams_weight_decay_is_the_gradient_of_the_penalty(problem):
 def test_the_semantic_pass_leaves_the_visual_branch_alone(problem):
     net, X, y, A = problem
     before = {name: net.weights[name].detach().clone() for name in VISUAL}
-    net.start(0.0)
+    net.new_optimizers(0.0)
     net.set_learning_rates(0, 1e-2)
     first = net.semantic_pass(RowsInMemory(X), y, A, torch.bincount(y), 1)
     assert net.semantic_pass(RowsInMemory(X), y, A, torch.bincount(y), 60) < first

@@ -65,8 +65,8 @@ def new_layer(outputs: int, inputs: int, generator: torch.Generator) -> tuple[to
 # Samples in batches
 
 
-class Rows(Protocol):
-    """Samples in batches, in memory or on the disk; indices and features come on the device of the fit.
+class TrainingSamples(Protocol):
+    """Training samples in batches, in memory or on the disk; indices and features come on the device of the fit.
 
     What is yielded is valid until the next batch is requested.
     """

@@ -6,7 +6,6 @@ import json
 import math
 import os
 import warnings
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -17,70 +16,68 @@ from firstsight._io.disk_samples import DiskSamples
 from firstsight._io.identity import fingerprint
 from firstsight._io.terminal import progress
 from firstsight.devices import Precision, find_device, team, torch
-from firstsight.errors import BadInput, FirstsightWarning, StaleCheckpoint
-from firstsight.methods._gradient_training import Rows, RowsInMemory, as_tensor, as_tensors, to_arrays, to_numpy
+from firstsight.errors import FirstsightWarning
+from firstsight.methods._gradient_training import (
+    RowsInMemory,
+    TrainingSamples,
+    as_tensor,
+    as_tensors,
+    to_arrays,
+    to_numpy,
+)
 from firstsight.methods._moments import fit_scaling_from_disk
 from firstsight.methods._validation import ClassSelection, OneOf, Range
 from firstsight.methods.base import RandomState, Scaling, ZeroShotClassifier
-from firstsight.methods.deep_embedding.alternating import AlternatingTraining, Checkpoint, DiskTensor, factor_to_length
+from firstsight.methods.deep_embedding.alternating import (
+    AlternatingTraining,
+    Checkpoint,
+    SamplesOnDisk,
+    factor_to_length,
+)
 from firstsight.methods.deep_embedding.two_branch import TwoBranch
 
 # What a parameter means that is left at None. "validated": what class-wise validation on training classes of five data
 # sets (few folds, mostly one seed) supports; benchmarks/choose_defaults.py prints such comparisons. "paper": what the
 # paper states; λ, η, the batch size and the steps for ψ, which it leaves to cross-validation, are those that suit its
 # learning rate. "fast": less of the same.
+_VALIDATED_AND_PAPER: dict[str, tuple[Any, Any]] = {
+    "embedding_dim": (1024, 1024),
+    "feature_length": (32.0, 0.0),
+    "separation": (300.0, 100.0),
+    "penalty": (1e-5, 1e-5),
+    "learning_rate": (1e-3, 1e-4),
+    "schedule": ("cosine", "constant"),
+    "iterations": (50, 50),
+    # The right amount of training differs between data sets (4 passes over ANIMALS42, 30 over glyphs), and less so by
+    # this measure: most validation folds are near their best when it is between 0.04 and 0.1.
+    "stop_below": (0.05, 0.0),
+    "batch_size": (256, 128),
+    "semantic_steps": (30, 50),
+    "semantic_rate": (1.0, 1.0),
+    "rounds": (10, 10),
+    "round_iterations": (4, 50),
+    "selection": (0.1, 40),
+}
 PRESETS: dict[str, dict[str, Any]] = {
-    "validated": {
-        "embedding_dim": 1024,
-        "feature_length": 32.0,
-        "separation": 300.0,
-        "penalty": 1e-5,
-        "learning_rate": 1e-3,
-        "schedule": "cosine",
-        "iterations": 50,
-        # The right amount of training differs between data sets (4 passes over ANIMALS42's rows, 30 over glyphs'), and
-        # less so by this measure: most validation folds are near their best when it is between 0.04 and 0.1.
-        "stop_below": 0.05,
-        "batch_size": 256,
-        "semantic_steps": 30,
-        "semantic_rate": 1.0,
-        "rounds": 10,
-        "round_iterations": 4,
-        "selection": 0.1,
-    },
-    "paper": {
-        "embedding_dim": 1024,
-        "feature_length": 0.0,
-        "separation": 100.0,
-        "penalty": 1e-5,
-        "learning_rate": 1e-4,
-        "schedule": "constant",
-        "iterations": 50,
-        "stop_below": 0.0,
-        "batch_size": 128,
-        "semantic_steps": 50,
-        "semantic_rate": 1.0,
-        "rounds": 10,
-        "round_iterations": 50,
-        "selection": 40,
-    },
+    preset: {name: values[column] for name, values in _VALIDATED_AND_PAPER.items()}
+    for column, preset in enumerate(("validated", "paper"))
 }
 PRESETS["fast"] = {**PRESETS["validated"], "iterations": 18, "stop_below": 0.1, "round_iterations": 2}
 
 
 class DeepEmbedding(ZeroShotClassifier):
-    """Learns one space in which pictures of a class lie close to the embedding of its description.
+    """Two-branch deep embedding of images and class descriptions into one space.
 
     Two small networks map features, φ(x) = relu(W_v x + b_v), and descriptions, ψ(a) = relu(W₂ relu(W₁ a + b₁) +
     b₂), into the same space. A regression term pulls every φ(x) to the ψ of its class (compactness); a linear
     classifier W on φ keeps classes apart (separability), without which both networks would shrink to zero. A new
-    class is recognised at once, because ψ places it from its description alone.
+    class needs no training, because ψ embeds it from its description alone.
 
-    Objective (Eq. 1 of the paper; squared distances are summed over dimensions, both terms averaged over rows)::
+    Objective (Eq. 1 of the paper; squared distances are summed over dimensions, both terms averaged over samples)::
 
         mean_i ‖φ(x_i) − ψ(a_{y_i})‖² + λ · mean_i CE(W φ(x_i), y_i) + η (‖θ_v‖² + ‖θ_s‖² + ‖W‖²)
 
-    solved by Algorithm 1: T times, (a) one pass of Adam over the rows for φ and W with ψ fixed (Eq. 4), (b) Adam
+    solved by Algorithm 1: T times, (a) one pass of Adam over the samples for φ and W with ψ fixed (Eq. 4), (b) Adam
     steps for ψ with φ fixed (Eq. 5). Since ψ depends on the class alone, (b) is exactly a problem on the class
     means of φ, weighted by class size: C rows instead of n.
 
@@ -93,8 +90,8 @@ class DeepEmbedding(ZeroShotClassifier):
     embedding_dim : int
         Dimensions of the joint space.
     feature_length : float
-        Rows are multiplied by one number, so that the root of their mean squared length is this. What λ, η and the
-        learning rate do depends on the size of features; so they mean the same on any. 0: rows stay as they are.
+        Root mean squared length that features are multiplied to. The effect of λ, η and the learning rate depends on
+        the scale of features; so they mean the same on any data. 0: features stay as they are.
     separation : float
         λ, the weight of the classification term; near or below 1 the embedding collapses.
     penalty : float
@@ -103,38 +100,38 @@ class DeepEmbedding(ZeroShotClassifier):
         Step size of Adam.
     schedule : {"constant", "cosine"}
         "cosine" lets the learning rate fade to zero over the iterations of a round; not over those of a first round
-        that `stop_below` may end, because nobody knows how many they will be.
+        that `stop_below` may end, because their number is not known.
     iterations : int
         T, the outer iterations; at most so many.
     stop_below : float
-        Training on the labelled rows ends once the mean cross-entropy of a pass is below this: seen classes are told
-        apart then, and what is learned after that holds for the training rows alone. 0: all iterations are done.
+        Training on the labelled samples ends once the mean cross-entropy of a pass is below this: seen classes are
+        separated then, and further training overfits. 0: all iterations are done.
     batch_size : int
-        Rows per step of (a). Left to the preset, it is at most a sixteenth of the rows, so that a pass over a small
-        data set has steps enough.
+        Samples per step of (a). Left to the preset, it is at most a sixteenth of the samples, so that a pass over a
+        small data set has enough steps.
     semantic_steps : int
         Adam steps for ψ in each outer iteration.
     semantic_rate : float
         Learning rate of ψ as a multiple of `learning_rate`. Class means carry no sampling noise, so ψ can take
         a few long steps where φ takes many short ones.
     feature_scaling, attribute_scaling : {None, "unit", "standard"}
-        Scaling of rows and of descriptions, fitted on the training rows and seen classes.
+        Scaling of features and of descriptions, fitted on the training samples and seen classes.
     checkpoint : path or None
-        A file that holds the state of the running fit. If it exists, the fit goes on from there and ends with
-        the same model, bit for bit, as one that was never interrupted.
+        A file for the state of the running fit. If it exists, the fit resumes from it and ends with the same model,
+        bit for bit, as one that was never interrupted.
     device : str
         Where to compute: "cpu", "cuda", "mps", …, or "auto", which is a GPU if there is one (docs/scale.md).
     precision : {"float32", "bfloat16"}
         Of the matrix products of a fit; weights and sums are float32.
     verbose : bool
-        Show a progress bar when a terminal is there.
+        Show a progress bar in a terminal.
     random_state : int, RandomState or None
-        Everything random follows from it.
+        Seed of all random numbers.
 
     Attributes
     ----------
     classes_, descriptions_ : array (C,) and array (C, a)
-        Every class that can be named, and its description.
+        Every class that can be predicted, and its description.
     weights_ : dict of arrays
         visual.weight (e, d), semantic.0.weight (h, a), semantic.1.weight (e, h), …
     settings_ : dict
@@ -142,7 +139,7 @@ class DeepEmbedding(ZeroShotClassifier):
     history_ : list of dict
         One per outer iteration: round, iteration, loss, regression, classification, semantic.
     collapsed_ : bool
-        Whether the classifier tells seen classes apart no better than chance.
+        Whether the classifier separates seen classes no better than chance.
 
     Notes
     -----
@@ -160,7 +157,7 @@ class DeepEmbedding(ZeroShotClassifier):
     >>> from firstsight.methods import DeepEmbedding
     >>> rng = np.random.default_rng(0)
     >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
-    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no rows
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no samples
     >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
     >>> model = DeepEmbedding(embedding_dim=64, learning_rate=1e-2, random_state=0).fit(X, y, descriptions)
     >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])
@@ -255,51 +252,38 @@ class DeepEmbedding(ZeroShotClassifier):
         self.random_state = random_state
 
     def embed(self, X: ArrayLike) -> np.ndarray:
-        """The embedding φ(x) (n, e): where rows lie in the joint space."""
+        """The embedding φ(x) (n, e) of samples in the joint space."""
         rows = self._scale_features(self.check_features(X))
         with torch.no_grad():
             net = self._net()
             return to_numpy(net.visual(as_tensor(rows, net.device)))
 
     def embed_classes(self, classes: ClassSelection = None) -> np.ndarray:
-        """The embedding ψ(a_c) (k, e): where classes lie in the joint space; `classes` as in `predict`."""
+        """The embedding ψ(a_c) (k, e) of classes in the joint space; `classes` as in `predict`."""
         check_is_fitted(self)
         A = self.candidates(classes)[1]
         return to_numpy(self._embed_classes(self._scale_descriptions(A))[1])
-
-    def _run_fit(self, **arrays):
-        state = None if self.checkpoint is None or not Path(self.checkpoint).exists() else Path(self.checkpoint)
-        try:
-            super()._run_fit(**arrays)
-        except BadInput:
-            raise
-        except (LookupError, TypeError, ValueError, RuntimeError) as error:
-            if state is None:
-                raise
-            # Its digest is right, but somebody has put arrays together that no such fit writes.
-            why = " ".join(f"{type(error).__name__}: {error}".split())
-            raise StaleCheckpoint(
-                f"{state} holds no state that this fit can go on from ({why}); delete it to start this fit again.",
-                state,
-            ) from error
 
     def _fit(self, X, y, S):
         settings = self._settings(len(X))
         if isinstance(X, DiskSamples):
             self.feature_scaler_ = fit_scaling_from_disk(self.feature_scaling, X)
         with progress(type(self).__name__, settings["iterations"], self.verbose and team().rank == 0) as show:
-            training = self._begin(settings, show, X, y, S)
+            training = self._start_training(settings, show, X, y, S)
             if training.round == 1:
-                rows = self._source(X, training, settings["batch_size"])
-                training.run(rows, torch.from_numpy(y), as_tensor(S, training.device), settings["iterations"])
-                training.save(force=True)
-        self._finish(training, len(S))
+                factor, device = training.factor, training.device
+                samples: TrainingSamples
+                if isinstance(X, DiskSamples):
 
-    def _source(self, X: Any, training: AlternatingTraining, batch_size: int) -> Rows:
-        factor, device = training.factor, training.device
-        if not isinstance(X, DiskSamples):
-            return RowsInMemory(as_tensor(X, device), factor)
-        return DiskTensor(X, lambda rows: self._scale_features(rows) * np.float32(factor), batch_size, device)
+                    def scaled(rows: np.ndarray) -> np.ndarray:
+                        return self._scale_features(rows) * np.float32(factor)
+
+                    samples = SamplesOnDisk(X, scaled, settings["batch_size"], device)
+                else:
+                    samples = RowsInMemory(as_tensor(X, device), factor)
+                training.run(samples, torch.from_numpy(y), as_tensor(S, device), settings["iterations"])
+                training.save(force=True)
+        self._store(training, len(S))
 
     def _embed_classes(self, A):
         net = self._net()
@@ -315,31 +299,42 @@ class DeepEmbedding(ZeroShotClassifier):
         return graph.closeness(graph("Relu", visual), graph("Relu", graph.two_layers(A, self.weights_, "semantic")))
 
     def _settings(self, n_rows: int) -> dict[str, Any]:
-        """Every parameter that a preset knows: as given, else as the preset says."""
+        """Every parameter of the preset: as given, or else the preset's value."""
         given = self.get_params()
         settings = {k: v if given[k] is None else given[k] for k, v in PRESETS[self.preset].items() if k in given}
         if self.batch_size is None:
             settings["batch_size"] = min(settings["batch_size"], max(16, n_rows // 16))
         return settings
 
-    def _begin(self, settings, show, X, y, S, *more) -> AlternatingTraining:
+    def _start_training(
+        self, settings, on_iteration, X, y, S, *more, rounds=1, n_unseen=0, selection=None
+    ) -> AlternatingTraining:
         checkpoint = None
         if self.checkpoint is not None:
-            begun = {**settings, "random_state": self.random_state}
-            if self.precision != "float32":
-                begun["precision"] = self.precision
-            owner = fingerprint(json.dumps(begun, sort_keys=True, default=repr), X, y, S, *more)
+            parameters = {**settings, "random_state": self.random_state, "precision": self.precision}
+            owner = fingerprint(json.dumps(parameters, sort_keys=True, default=repr), X, y, S, *more)
             checkpoint = Checkpoint(self.checkpoint, owner)
         sizes = (X.shape[1], S.shape[1], len(S))
-        scaled = self._scale_features if isinstance(X, DiskSamples) else None  # rows in memory are so already
+        scaled = self._scale_features if isinstance(X, DiskSamples) else None  # samples in memory are scaled already
         factor = factor_to_length(X, settings["feature_length"], scaled)
-        device = find_device(self.device)
-        return AlternatingTraining(settings, sizes, self.random_state, checkpoint, show, factor, device, self.precision)
+        return AlternatingTraining(
+            settings,
+            sizes,
+            self.random_state,
+            checkpoint,
+            on_iteration,
+            factor,
+            find_device(self.device),
+            self.precision,
+            rounds=rounds,
+            n_unseen=n_unseen,
+            selection=selection,
+        )
 
-    def _finish(self, training: AlternatingTraining, n_classes: int) -> None:
+    def _store(self, training: AlternatingTraining, n_classes: int) -> None:
         self.settings_ = training.settings
         self.history_ = training.history
-        self.weights_ = to_arrays(training.net_of_rows().weights)
+        self.weights_ = to_arrays(training.unscaled_net().weights)
         last = training.history[-1]["classification"]
         self.collapsed_ = last > 0.9 * math.log(n_classes)
         if self.collapsed_:

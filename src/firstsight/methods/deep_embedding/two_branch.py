@@ -1,28 +1,28 @@
-"""The paper's two-branch network and the two halves of its alternating optimisation (Algorithm 1)."""
+"""The paper's two-branch network, its losses, and the two steps of its alternating optimisation (Algorithm 1)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from firstsight.devices import lowered, team, torch
-from firstsight.methods._gradient_training import Rows, new_layer
+from firstsight.methods._gradient_training import TrainingSamples, new_layer, two_layers
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 VISUAL = ("visual.weight", "visual.bias", "classifier.weight", "classifier.bias")
 SEMANTIC = ("semantic.0.weight", "semantic.0.bias", "semantic.1.weight", "semantic.1.bias")
-# Rows embedded at once when class means are taken or a pool is predicted: enough for the matrix product, and so few
-# that their memory is used again instead of being asked of the system for every block (a tenth of an iteration).
+ADAM_STATE = ("exp_avg", "exp_avg_sq", "step")  # of each weight
+# Samples embedded at once when class means are computed or a pool is predicted: enough for the matrix product, and so
+# few that their memory is used again instead of being asked of the system for every block (a tenth of an iteration).
 BLOCK = 1024
 
 
 class TwoBranch:
     """φ(x) = relu(W_v x + b_v), ψ(a) = relu(W_2 relu(W_1 a + b_1) + b_2) and the auxiliary classifier W on φ.
 
-    `weights` holds them by name (see VISUAL and SEMANTIC); the device is theirs. Nothing here knows about rounds or
-    pools, and nothing leaves the device: losses are tensors, too. `precision` is that of the matrix products of φ and W
-    in a visual pass.
+    `weights` holds them by name (see VISUAL and SEMANTIC), on the device where all is computed; losses are tensors on
+    it, too. `precision` is that of the matrix products of φ and W in a visual pass.
     """
 
     def __init__(self, weights: dict[str, Tensor], precision: str = "float32"):
@@ -35,24 +35,24 @@ class TwoBranch:
         return self.weights["visual.bias"].device
 
     @classmethod
-    def draw(cls, n_features: int, n_attributes: int, embedding_dim: int, n_classes: int, generator) -> TwoBranch:
+    def draw(
+        cls, n_features: int, n_attributes: int, embedding_dim: int, n_classes: int, generator: torch.Generator
+    ) -> TwoBranch:
+        """A network with random weights."""
         hidden = (n_attributes + embedding_dim) // 2  # the paper's footnote 3
         layers = {
-            "visual": new_layer(embedding_dim, n_features, generator),
-            "semantic.0": new_layer(hidden, n_attributes, generator),
-            "semantic.1": new_layer(embedding_dim, hidden, generator),
-            "classifier": new_layer(n_classes, embedding_dim, generator),
+            "visual": (embedding_dim, n_features),
+            "semantic.0": (hidden, n_attributes),
+            "semantic.1": (embedding_dim, hidden),
+            "classifier": (n_classes, embedding_dim),
         }
-        return cls(
-            {
-                f"{name}.{part}": t
-                for name, pair in layers.items()
-                for part, t in zip(("weight", "bias"), pair, strict=True)
-            }
-        )
+        weights = {}
+        for name, (outputs, inputs) in layers.items():
+            weights[f"{name}.weight"], weights[f"{name}.bias"] = new_layer(outputs, inputs, generator)
+        return cls(weights)
 
-    def widen_classifier(self, n_classes: int, generator) -> None:
-        """Give W columns for classes that it has none for yet; the ones it has stay as they are."""
+    def widen_classifier(self, n_classes: int, generator: torch.Generator) -> None:
+        """Add columns to W up to `n_classes`; existing ones stay as they are."""
         weight, bias = (self.weights[f"classifier.{part}"].detach() for part in ("weight", "bias"))
         extra = n_classes - len(weight)
         if extra > 0:
@@ -60,35 +60,44 @@ class TwoBranch:
             self.weights["classifier.weight"] = torch.cat([weight, new_weight]).requires_grad_(True)
             self.weights["classifier.bias"] = torch.cat([bias, new_bias]).requires_grad_(True)
 
-    def start(self, penalty: float) -> None:
-        """New optimisers. η‖θ‖² has the gradient 2ηθ, which is Adam's (coupled) weight decay of 2η."""
+    def new_optimizers(self, penalty: float) -> None:
+        """Start Adam afresh for both branches; its (coupled) weight decay of 2η is the gradient of η‖θ‖²."""
         for branch, names in (("visual", VISUAL), ("semantic", SEMANTIC)):
             self.optimizers[branch] = torch.optim.Adam(
                 [self.weights[n] for n in names], weight_decay=2 * penalty, fused=True
             )
 
     def set_learning_rates(self, visual: float, semantic: float) -> None:
-        for branch, rate in (("visual", visual), ("semantic", semantic)):
+        """Learning rates of both optimisers."""
+        for branch, lr in (("visual", visual), ("semantic", semantic)):
             for group in self.optimizers[branch].param_groups:
-                group["lr"] = rate
+                group["lr"] = lr
 
     def visual(self, X: Tensor) -> Tensor:
+        """φ(x) (n, e)."""
         return torch.relu_(torch.nn.functional.linear(X, self.weights["visual.weight"], self.weights["visual.bias"]))
 
     def semantic(self, A: Tensor) -> Tensor:
-        linear = torch.nn.functional.linear
-        hidden = torch.relu_(linear(A, self.weights["semantic.0.weight"], self.weights["semantic.0.bias"]))
-        return torch.relu_(linear(hidden, self.weights["semantic.1.weight"], self.weights["semantic.1.bias"]))
+        """ψ(a) (C, e)."""
+        return torch.relu_(two_layers(self.weights, "semantic", A))
 
-    def visual_gradient(self, X, y, targets, separation: float, absent=None, whole: int | None = None) -> Tensor:
-        """The gradient of Eq. 4 as `.grad` of φ's and W's weights; returns both losses (2,).
+    def visual_gradient(
+        self,
+        X: Tensor,
+        y: Tensor,
+        targets: Tensor,
+        separation: float,
+        absent: Tensor | None = None,
+        whole: int | None = None,
+    ) -> Tensor:
+        """Write the gradient of Eq. 4 to `.grad` of φ's and W's weights; return both losses (2,).
 
         They are, without λ and η, the mean squared distance to the class's ψ (summed over dimensions) and the
-        cross-entropy, both over a batch of `whole` rows, of which these may be a part. `absent` marks classes without
-        any training row; they are masked out of the softmax.
+        cross-entropy, both over a batch of `whole` samples, of which these may be a part. `absent` marks classes
+        without any training sample; they are masked out of the softmax.
 
         By hand but for the softmax: the gradient of φ's weights, the largest tensor of all, is written to the same
-        memory every time, and what is done entry by entry is done in place.
+        memory every time, and elementwise operations are done in place.
         """
         with torch.no_grad():
             whole = whole or len(X)
@@ -101,10 +110,10 @@ class TwoBranch:
             with torch.enable_grad():
                 masked = logits if absent is None else logits.masked_fill(absent, -torch.inf)
                 classification = torch.nn.functional.cross_entropy(masked, y, reduction="sum") / whole
-                (slope,) = torch.autograd.grad(separation * classification, logits)
+                (grad,) = torch.autograd.grad(separation * classification, logits)
             with lowered(self.device, self.precision):
-                columns.grad, back = (slope.T @ embedded).float(), (slope @ columns).float()
-            offset.grad = slope.float().sum(0)
+                columns.grad, back = (grad.T @ embedded).float(), (grad @ columns).float()
+            offset.grad = grad.float().sum(0)
             back = torch.ops.aten.threshold_backward(back.add_(away.mul_(2 / whole)), embedded, 0)  # of relu
             bias.grad = back.sum(0)
             if weight.grad is None:
@@ -116,12 +125,21 @@ class TwoBranch:
                     weight.grad.copy_(back.T @ X)
             return torch.stack([regression, classification.detach()])
 
-    def visual_pass(self, rows: Rows, y, A, separation, batch_size, generator, absent=None) -> Tensor:
-        """Step (a): one pass of Adam over all rows for φ and W, ψ fixed. Returns both mean losses (2,)."""
+    def visual_pass(
+        self,
+        samples: TrainingSamples,
+        y: Tensor,
+        A: Tensor,
+        separation: float,
+        batch_size: int,
+        generator: torch.Generator,
+        absent: Tensor | None = None,
+    ) -> Tensor:
+        """Step (a): one pass of Adam over all samples for φ and W, ψ fixed. Returns both mean losses (2,)."""
         with torch.no_grad():
             targets = self.semantic(A)  # ψ is fixed, so its output is the same for the whole pass
         totals, processes = torch.zeros(2, device=self.device), team()
-        for batch, X in rows.batches(batch_size, generator):
+        for batch, X in samples.batches(batch_size, generator):
             part = processes.part(len(batch))
             losses = self.visual_gradient(X[part], y[batch[part]], targets, separation, absent, len(batch))
             processes.add_up(*(self.weights[name].grad for name in VISUAL))
@@ -130,12 +148,12 @@ class TwoBranch:
         processes.add_up(totals)
         return totals / len(y)
 
-    def class_means(self, rows: Rows, y: Tensor, counts: Tensor) -> Tensor:
-        """μ (C, e) of classes with so many rows each."""
+    def class_means(self, samples: TrainingSamples, y: Tensor, counts: Tensor) -> Tensor:
+        """μ (C, e), the class means of φ; `counts` (C,) are the class sizes."""
         with torch.no_grad():
             sums = torch.zeros(len(counts), len(self.weights["visual.bias"]), device=self.device)
             processes = team()
-            for block, X in rows.blocks(BLOCK):
+            for block, X in samples.blocks(BLOCK):
                 part = processes.part(len(X))
                 sums.index_add_(0, y[block][part], self.visual(X[part]))
             processes.add_up(sums)
@@ -144,16 +162,16 @@ class TwoBranch:
     def semantic_loss(self, A: Tensor, means: Tensor, shares: Tensor) -> Tensor:
         """Eq. 5 without η, up to a constant: Σ_i‖φ(x_i) − ψ(a_{y_i})‖²/n = Σ_c (n_c/n)‖μ_c − ψ(a_c)‖² + const,
 
-        because ψ depends on the class alone. So step (b) works on C rows instead of n.
+        because ψ depends on the class alone. So step (b) works on C class means instead of n samples.
         """
         return (shares[:, None] * (self.semantic(A) - means).square()).sum()
 
-    def semantic_pass(self, rows: Rows, y: Tensor, A: Tensor, counts: Tensor, steps: int) -> Tensor:
+    def semantic_pass(self, samples: TrainingSamples, y: Tensor, A: Tensor, counts: Tensor, steps: int) -> Tensor:
         """Step (b): Adam steps for ψ on the class means, φ fixed. Returns the last loss.
 
-        `counts (C,)`, on the CPU, are the rows of each class; those without any are left out.
+        `counts (C,)`, on the CPU, are the class sizes; classes without samples are left out.
         """
-        means, shares = self.class_means(rows, y, counts), (counts / len(y)).to(self.device)
+        means, shares = self.class_means(samples, y, counts), (counts / len(y)).to(self.device)
         if not counts.all():
             present = counts.nonzero().squeeze(1).to(self.device)
             A, means, shares = A[present], means[present], shares[present]
@@ -179,24 +197,26 @@ class TwoBranch:
             best = [self.squared_distances(block, embedded_classes).min(1) for block in X.split(BLOCK)]
             return torch.cat([b.indices for b in best]), torch.cat([b.values for b in best])
 
-    # A checkpoint needs everything that the next step depends on ----------------------------------------------
-
     def state(self) -> dict[str, Tensor]:
-        """On the CPU: a fit may go on on another device."""
+        """Weights and Adam's exp_avg, exp_avg_sq and step, on the CPU: a fit may resume on another device."""
         tensors = {f"weights/{name}": weight.detach().cpu() for name, weight in self.weights.items()}
         for branch, names in (("visual", VISUAL), ("semantic", SEMANTIC)):
-            moments = self.optimizers[branch].state
+            state = self.optimizers[branch].state
             for name in names:
-                tensors |= {f"adam/{name}/{key}": value.cpu() for key, value in moments[self.weights[name]].items()}
+                tensors |= {f"adam/{name}/{key}": state[self.weights[name]][key].cpu() for key in ADAM_STATE}
+        return tensors
+
+    def expected_state(self) -> dict[str, Tensor]:
+        """Tensors with the names, shapes and types that `state` has for weights of these shapes."""
+        tensors = {}
+        for name, weight in self.weights.items():
+            tensors[f"weights/{name}"] = weight
+            tensors |= {f"adam/{name}/{key}": weight.new_empty(()) if key == "step" else weight for key in ADAM_STATE}
         return tensors
 
     def restore_optimizers(self, tensors: dict[str, Tensor]) -> None:
-        """Put Adam's moments back; `start` must have made the optimisers for the same weights."""
+        """Restore Adam's state from that of `state`, after `new_optimizers`."""
         for branch, names in (("visual", VISUAL), ("semantic", SEMANTIC)):
             for name in names:
-                prefix = f"adam/{name}/"
-                moments = {
-                    k.removeprefix(prefix): v.to(self.device) for k, v in tensors.items() if k.startswith(prefix)
-                }
-                if moments:
-                    self.optimizers[branch].state[self.weights[name]] = moments
+                state = {key: tensors[f"adam/{name}/{key}"].to(self.device) for key in ADAM_STATE}
+                self.optimizers[branch].state[self.weights[name]] = state
