@@ -19,9 +19,10 @@ from typing import Any
 from firstsight._io.files import write_atomically
 from firstsight.cli.demo import NEXT_COMMAND, verdict
 from firstsight.errors import BadInput
+from firstsight.evaluation import SETTINGS, TITLES
 from firstsight.methods import DEFAULT_METHOD, DEFAULT_TRANSDUCTIVE_METHOD
 from firstsight.reporting.accuracy_tables import chosen_note, figure_cell, mark_notes, places
-from firstsight.reporting.results import SETTINGS, TITLES, Results, read_results
+from firstsight.reporting.results import Results, read_results
 from firstsight.reporting.run_tables import tuning_table
 from firstsight.reporting.table import Column, Row, Table, TableCell, markdown_table
 
@@ -75,7 +76,7 @@ def results_table(results: Results) -> Table:
     columns += [Column(TITLES[metric], dataset) for dataset, metric in figures]
     rows: list[Row] = []
     tried = {r.method for r in results.tables}
-    for heading, _, methods in results.by_space(tried):
+    for heading, methods in results.by_space(tried):
         rows.append(heading)
         for method in methods:
             cells = [figure_cell(results, d, method, metric, marks[d, metric]) for d, metric in figures]

@@ -15,10 +15,10 @@ import readme
 
 import firstsight
 from firstsight._io.files import write_atomically
-from firstsight.evaluation import TITLES
+from firstsight.evaluation import SETTINGS, TITLES
 from firstsight.methods import ZeroShotClassifier, all_methods
 from firstsight.reporting.accuracy_tables import chosen_note, figure_cell
-from firstsight.reporting.results import CALIBRATED_H, SETTINGS, Results, dataset_order, published_figures, read_results
+from firstsight.reporting.results import CALIBRATED_H, Results, dataset_order, published_figures, read_results
 from firstsight.reporting.table import markdown_table
 
 PROJECT = Path(__file__).resolve().parents[1]

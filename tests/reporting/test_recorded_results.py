@@ -107,10 +107,10 @@ def test_one_file_is_enough(synthetic, tmp_path):
 
 
 def test_methods_are_grouped_by_space_in_the_papers_order(results):
-    groups = {space: methods for _, space, methods in results.by_space(results.methods)}
-    assert list(groups) == ["semantic", "visual", "latent"]
-    assert [heading for heading, *_ in results.by_space(["rn"])] == ["latent space"]
-    assert groups["semantic"] == ["dap", "iap", "cmt", "devise"]
-    assert groups["latent"][-3:] == ["qfsl", "deep-embedding", "transductive-deep-embedding"]
+    groups = dict(results.by_space(results.methods))
+    assert list(groups) == ["semantic space", "visual space", "latent space"]
+    assert [heading for heading, _ in results.by_space(["rn"])] == ["latent space"]
+    assert groups["semantic space"] == ["dap", "iap", "cmt", "devise"]
+    assert groups["latent space"][-3:] == ["qfsl", "deep-embedding", "transductive-deep-embedding"]
     assert results.label("qfsl") == "qfsl † *"
     assert [m for m in results.methods if not results.is_inductive(m)] == ["qfsl", "transductive-deep-embedding"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
+from firstsight.evaluation import METRICS, TITLES
 from firstsight.evaluation.significance import (
     LEAST_SEEDS,
     SWAPS,
@@ -18,10 +19,8 @@ from firstsight.evaluation.significance import (
     compare_ranks,
 )
 from firstsight.experiments.records import Record
-from firstsight.reporting.results import CALIBRATED_H, SETTINGS, TITLES, Results, published, setting_of
+from firstsight.reporting.results import CALIBRATED_H, Results, published, setting_of
 from firstsight.reporting.table import Column, Row, Table, TableCell, signed, spread, words
-
-# The two tables of accuracies: every method on every data set, beside published figures where there are any.
 
 _NAMES = {
     "zsl": ("conventional", "Unseen classes, only these as candidates: T1, %"),
@@ -37,34 +36,62 @@ CHOSEN = {
 
 
 def accuracy_table(results: Results, setting: str) -> Table | None:
-    """One of the two tables, or None without a record of that setting."""
-    metrics = SETTINGS[setting]
-    records = [r for r in results.tables if r.setting == setting]
-    datasets = [d for d in results.datasets if any(r.dataset == d for r in records)]
-    if not datasets:
+    """One of the two tables, beside published figures where there are any; None without a record of that setting."""
+    run = {(r.dataset, r.method) for r in results.tables if r.setting == setting}
+    if not run:
         return None
-    marks = {(d, m): places(results, d, m) for d in datasets for m in metrics}
-    columns = [*words("method"), *(Column(TITLES[m], group=d) for d in datasets for m in metrics)]
+    datasets = [d for d in results.datasets if any(d == dataset for dataset, _ in run)]
+    marks = {(d, metric): places(results, d, metric) for d in datasets for metric in METRICS[setting]}
+
+    def fill(dataset: str, method: str) -> Filled:
+        filled = [_beside_the_paper(results, dataset, method, m, marks[dataset, m]) for m in METRICS[setting]]
+        return [cell for cell, _ in filled], [line for _, line in filled]
+
+    def first(method: str) -> list[TableCell]:
+        figure = next(filter(None, (published(d, method, METRICS[setting][0]) for d in datasets)), None)
+        renamed = figure and figure.name_in_paper.lower() != method
+        return [name_cell(results, method, f"{figure.name_in_paper} in the paper" if figure and renamed else "")]
+
+    columns, rows, tidy = method_grid(results, run, [TITLES[m] for m in METRICS[setting]], fill, first)
+    name, title = _NAMES[setting]
+    return Table(name, title, columns, rows, _notes(results, setting, datasets, {m for _, m in run}), tidy)
+
+
+Filled = tuple[Sequence[TableCell], Sequence[Mapping[str, Any]]]  # cells, and lines of the CSV file
+
+
+def method_grid(
+    results: Results,
+    measured: Collection[tuple[str, str]],
+    titles: Sequence[str],
+    fill: Callable[[str, str], Filled],
+    first: Callable[[str], list[TableCell]] | None = None,
+    first_titles: Sequence[str] = ("method",),
+) -> tuple[list[Column], list[Row], list[dict[str, Any]]]:
+    """Columns, rows and CSV lines of a table with a row per method and, for each data set, columns of these titles.
+
+    `measured` are the data sets and methods with a figure; `fill` gives the cells of a data set and method, `first`
+    the cells before them.
+    """
+    datasets = [d for d in results.datasets if any(d == dataset for dataset, _ in measured)]
+    columns = [*words(*first_titles), *(Column(title, d) for d in datasets for title in titles)]
     rows: list[Row] = []
     tidy: list[dict[str, Any]] = []
-    methods = {r.method for r in records}
-    for heading, space, grouped in results.by_space(methods):
+    for heading, methods in results.by_space({method for _, method in measured}):
         rows.append(heading)
-        for method in grouped:
-            cells = [replace(name_cell(results, method), detail=_name_in_paper(method, setting, datasets))]
+        for method in methods:
+            row = first(method) if first else [name_cell(results, method)]
             for dataset in datasets:
-                for metric in metrics:
-                    cell = figure_cell(results, dataset, method, metric, marks[dataset, metric])
-                    cells.append(_beside_the_paper(cell, results, dataset, method, metric))
-                    tidy.append(_line(results, dataset, method, metric, space))
-            rows.append(cells)
-    name, title = _NAMES[setting]
-    return Table(name, title, columns, rows, _notes(results, setting, datasets, methods), tidy)
+                cells, lines = fill(dataset, method)
+                row += cells
+                tidy += [{"dataset": dataset, "method": method, **line} for line in lines]
+            rows.append(row)
+    return columns, rows, tidy
 
 
-def name_cell(results: Results, method: str) -> TableCell:
+def name_cell(results: Results, method: str, detail: str = "") -> TableCell:
     """A method's name with its marks, picked out where the project calls the method its own."""
-    return TableCell(results.label(method), mark="ours" if method in results.settings.ours else "")
+    return TableCell(results.label(method), detail, "ours" if method in results.settings.ours else "")
 
 
 def places(results: Results, dataset: str, metric: str) -> dict[str, str]:
@@ -120,25 +147,19 @@ def chosen_note(results: Results) -> str:
     return f"Behind a figure, {'; '.join(said)}." if said else ""
 
 
-def _beside_the_paper(cell: TableCell, results: Results, dataset: str, method: str, metric: str) -> TableCell:
-    """The cell with the published figure and the difference from it, if there is one."""
-    paper = published(dataset, method, metric)
-    if not paper:
-        return cell
-    value = results.mean_of(dataset, method, metric)
-    said = f"paper {paper.value:.1f}" + (f", {signed(value - paper.value)}" if value is not None else "")
-    return replace(cell, detail="; ".join(filter(None, [said, cell.detail])))
-
-
-def _line(results: Results, dataset: str, method: str, metric: str, space: str) -> dict[str, Any]:
-    setting = setting_of(metric)
+def _beside_the_paper(
+    results: Results, dataset: str, method: str, metric: str, marks: dict[str, str]
+) -> tuple[TableCell, dict[str, Any]]:
+    """The cell and its CSV line, with the published figure and the difference from it, if there is one."""
+    cell, setting = figure_cell(results, dataset, method, metric, marks), setting_of(metric)
     values = list(results.by_seed(dataset, method, metric).values())
-    paper = published(dataset, method, metric)
-    example = results.example[method]
-    return {
-        "dataset": dataset,
-        "method": method,
-        "space": space,
+    example, paper = results.example[method], published(dataset, method, metric)
+    difference = mean(values) - paper.value if paper and values else None
+    if paper:
+        said = f"paper {paper.value:.1f}" + ("" if difference is None else f", {signed(difference)}")
+        cell = replace(cell, detail="; ".join(filter(None, [said, cell.detail])))
+    return cell, {
+        "space": example.space,
         "transductive": example.transductive,
         "extra_supervision": example.extra_supervision,
         "setting": setting,
@@ -148,34 +169,23 @@ def _line(results: Results, dataset: str, method: str, metric: str, space: str) 
         "seeds": len(values),
         "failed_seeds": len(results.runs(dataset, method, setting, status="failed")),
         "published": paper.value if paper else None,
-        "difference": round(mean(values) - paper.value, 2) if paper and values else None,
+        "difference": None if difference is None else round(difference, 2),
         "source": paper.source if paper else None,
         "parameters": chosen(results.runs(dataset, method, setting)) if values else None,
     }
 
 
-def _name_in_paper(method: str, setting: str, datasets: list[str]) -> str:
-    """What the paper calls a method, where that is another word and a figure of the paper stands in its row."""
-    figure = next(filter(None, (published(d, method, SETTINGS[setting][0]) for d in datasets)), None)
-    return f"{figure.name_in_paper} in the paper" if figure and figure.name_in_paper.lower() != method else ""
-
-
 def _notes(results: Results, setting: str, datasets: list[str], methods: set[str]) -> list[str]:
     notes = ["Mean ± standard deviation over seeds; a figure without deviation is of one run."]
     notes += [*mark_notes(results, methods), *filter(None, [chosen_note(results)])]
-    figures = {m: [p for d in datasets if (p := published(d, m, SETTINGS[setting][0]))] for m in sorted(methods)}
-    if any(figures.values()):
+    figures = [{p for d in datasets if (p := published(d, m, METRICS[setting][0]))} for m in sorted(methods)]
+    if any(figures):
         notes.append("Beneath: the figure that the paper prints, and the difference of ours from it.")
         notes.append("The paper's features are ResNet-101, which those of these records need not be.")
-        for published_figures in figures.values():
-            notes += [
-                f"Published figure of {n}."
-                for n in sorted({f"{p.name_in_paper}: {p.note}" for p in published_figures if p.note})
-            ]
+    for of_method in figures:
+        notes += sorted({f"Published figure of {p.name_in_paper}: {p.note}." for p in of_method if p.note})
     return notes
 
-
-# What calibration gives each method: the area under seen against unseen accuracy, H as it is, and H calibrated.
 
 _SHOWN = {"ausuc": "AUSUC", "h": "H", "calibrated_h": "H cal."}
 Values = dict[str, list[float]]  # a figure → over seeds
@@ -183,24 +193,17 @@ Values = dict[str, list[float]]  # a figure → over seeds
 
 def calibration_table(results: Results) -> Table | None:
     """AUSUC, and H with a constant taken off the seen scores, beside H as it is."""
-    figures = {(d, m): _trade_off(results, d, m) for d in results.datasets for m in results.methods}
-    datasets = [d for d in results.datasets if any(figures[d, m] for m in results.methods)]
-    if not datasets:
+    figures = {(d, m): v for d in results.datasets for m in results.methods if (v := _trade_off(results, d, m))}
+    if not figures:
         return None
-    shown = [name for name in _SHOWN if any(values.get(name) for values in figures.values())]
-    columns = [*words("method"), *(Column(_SHOWN[name], d) for d in datasets for name in shown)]
-    rows: list[Row] = []
-    tidy: list[dict[str, Any]] = []
-    for heading, _, grouped in results.by_space([m for m in results.methods if any(figures[d, m] for d in datasets)]):
-        rows.append(heading)
-        for method in grouped:
-            cells = [name_cell(results, method)]
-            for dataset in datasets:
-                values = figures[dataset, method]
-                cells += [TableCell(spread(values.get(name, []))) for name in shown]
-                means = {name: round(mean(v), 4) for name, v in values.items() if v}
-                tidy += [{"dataset": dataset, "method": method, **means}] if means else []
-            rows.append(cells)
+    shown = [name for name in _SHOWN if any(values[name] for values in figures.values())]
+
+    def fill(dataset: str, method: str) -> Filled:
+        values = figures.get((dataset, method), {})
+        means = {name: round(mean(v), 4) for name, v in values.items() if v}
+        return [TableCell(spread(values.get(name, []))) for name in shown], [means] * bool(means)
+
+    columns, rows, tidy = method_grid(results, figures, [_SHOWN[name] for name in shown], fill)
     notes = ["AUSUC: the area under seen against unseen accuracy over all constants, in % of the largest possible."]
     if "calibrated_h" not in shown:
         notes.append("H is not calibrated in these records; `firstsight benchmark … --calibrated-h` makes such.")
@@ -210,16 +213,12 @@ def calibration_table(results: Results) -> Table | None:
         "classes; not to be compared with the tables of accuracies. `calibration.csv` has ts, tr and the constant, in "
         "the units of the method's own scores."
     )
-    notes += _incompletely_calibrated(figures)
-    return Table("calibration", "Area under the curve, H, and H calibrated (%)", columns, rows, notes, tidy)
-
-
-def _incompletely_calibrated(figures: Mapping[tuple[str, str], Values]) -> list[str]:
-    """H calibrated is not made with every benchmark: which cells lack it, and where it is of fewer seeds than H."""
-    counts = {cell: (len(v["calibrated_h"]), len(v["h"])) for cell, v in figures.items() if v}
+    # H calibrated is not part of every benchmark.
+    counts = {cell: (len(v["calibrated_h"]), len(v["h"])) for cell, v in figures.items()}
     fewer = [f"{m} on {d} ({n} of {total})" for (d, m), (n, total) in counts.items() if 0 < n < total]
-    notes = ["H cal. is – where a method was not calibrated."] if any(n == 0 for n, _ in counts.values()) else []
-    return notes + ([f"Calibrated for fewer seeds than H is of: {', '.join(fewer)}."] if fewer else [])
+    notes += ["H cal. is – where a method was not calibrated."] * any(n == 0 for n, _ in counts.values())
+    notes += [f"Calibrated for fewer seeds than H is of: {', '.join(fewer)}."] * bool(fewer)
+    return Table("calibration", "Area under the curve, H, and H calibrated (%)", columns, rows, notes, tidy)
 
 
 def _trade_off(results: Results, dataset: str, method: str) -> Values:
@@ -238,9 +237,7 @@ def _trade_off(results: Results, dataset: str, method: str) -> Values:
     return {name: [v for v in values if v is not None] for name, values in values_of.items()}
 
 
-# The summary over data sets: mean ranks of methods, inductive and transductive ones apart.
-
-METRICS = {"t1": TITLES["t1"], "h": TITLES["h"], CALIBRATED_H: "H calibrated"}
+RANKED = {"t1": TITLES["t1"], "h": TITLES["h"], CALIBRATED_H: "H calibrated"}
 LEAST = 3  # data sets, and methods: fewer have nothing to be summed up
 
 
@@ -259,7 +256,7 @@ def rankings(results: Results) -> list[Ranking]:
     found = []
     for kind in ("inductive", "transductive"):
         methods = [m for m in results.ranked() if results.is_inductive(m) == (kind == "inductive")]
-        for metric in METRICS:
+        for metric in RANKED:
             figures = {
                 m: {d: v for d in results.datasets if (v := results.mean_of(d, m, metric)) is not None} for m in methods
             }
@@ -285,20 +282,19 @@ def rank_table(results: Results, found: list[Ranking]) -> Table | None:
     """Mean ranks, a row per method; the columns are the figures that can be compared."""
     if not found:
         return None
-    metrics = [metric for metric in METRICS if any(ranking.metric == metric for ranking in found)]
+    metrics = [metric for metric in RANKED if any(ranking.metric == metric for ranking in found)]
     rows: list[Row] = []
     for kind in dict.fromkeys(ranking.kind for ranking in found):
         ranks_of = {ranking.metric: ranking.comparison.ranks for ranking in found if ranking.kind == kind}
-        methods = sorted(
-            {m for ranks in ranks_of.values() for m in ranks},
-            key=lambda m: min(r.get(m, 99.0) for r in ranks_of.values()),
-        )
+        methods = dict.fromkeys(m for ranks in ranks_of.values() for m in ranks)
         best = {metric: min(ranks.values()) for metric, ranks in ranks_of.items()}
         rows.append(f"{kind} methods")
-        for method in methods:
+        for method in sorted(methods, key=lambda m: min(r.get(m, 99.0) for r in ranks_of.values())):
             row = [ranks_of.get(metric, {}).get(method) for metric in metrics]
-            marks = ["best" if r is not None and r == best[m] else "" for r, m in zip(row, metrics, strict=True)]
-            cells = [TableCell("–" if r is None else f"{r:.2f}", mark=mark) for r, mark in zip(row, marks, strict=True)]
+            cells = [
+                TableCell("–") if rank is None else TableCell(f"{rank:.2f}", mark="best" * (rank == best[metric]))
+                for metric, rank in zip(metrics, row, strict=True)
+            ]
             rows.append([name_cell(results, method), *cells])
     tidy = [
         {
@@ -318,7 +314,7 @@ def rank_table(results: Results, found: list[Ranking]) -> Table | None:
         "Inductive and transductive methods are ranked apart, since these have seen the test rows.",
     ]
     title = f"Mean rank over {' or '.join(sorted({str(len(ranking.datasets)) for ranking in found}))} data sets"
-    return Table("ranks", title, [*words("method"), *(Column(METRICS[m]) for m in metrics)], rows, notes, tidy)
+    return Table("ranks", title, [*words("method"), *(Column(RANKED[m]) for m in metrics)], rows, notes, tidy)
 
 
 def verdict(ranking: Ranking) -> str:
@@ -328,8 +324,6 @@ def verdict(ranking: Ranking) -> str:
     said = f"{', '.join(ranking.datasets)}: ranks differ by {differ} (Friedman, p {p})."
     return said + (f" Not run on all of these: {', '.join(ranking.left_out)}." if ranking.left_out else "")
 
-
-# Is the leader ahead of the runner-up by more than chance explains: that of seeds, and that of classes?
 
 _CLASS_FIGURES = {"t1": ("t1",), "h": ("ts", "tr")}  # a figure, and the accuracies per class that it is made of
 

@@ -15,9 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from firstsight.evaluation import METRICS, SETTINGS, TITLES
 from firstsight.evaluation.calibration import Reliability
-from firstsight.experiments.records import Record, Round, SeenUnseen
-from firstsight.reporting.accuracy_tables import METRICS, Ranking, verdict
+from firstsight.experiments.records import Record, SeenUnseen
+from firstsight.reporting.accuracy_tables import RANKED, Ranking, verdict
 from firstsight.reporting.figure_style import (
     COLOURS,
     FAINT,
@@ -35,7 +36,7 @@ from firstsight.reporting.figure_style import (
     short,
     slug,
 )
-from firstsight.reporting.results import SETTINGS, TITLES, Results
+from firstsight.reporting.results import Results
 from firstsight.reporting.run_tables import easiest_first
 
 # All methods at a glance: T1 and H of each, a panel per data set.
@@ -125,7 +126,7 @@ def rank_chart(results: Results, ranking: Ranking) -> ReportFigure:
     first, *_, last = ranks
     return ReportFigure(
         f"ranks-{slug(ranking.metric)}-{ranking.kind}",
-        f"{METRICS[ranking.metric]}, {ranking.kind} methods: mean rank over {len(ranking.datasets)} data sets",
+        f"{RANKED[ranking.metric]}, {ranking.kind} methods: mean rank over {len(ranking.datasets)} data sets",
         f"Critical-difference plot of {len(ranks)} methods: best is {first} with a mean rank of {ranks[first]:.2f}, "
         f"last {last} with {ranks[last]:.2f}; the critical difference is {distance:.2f}.",
         lambda width: (_draw_ranks if width > 6 else _draw_ranks_narrow)(ranking, set(results.settings.ours), width),
@@ -403,16 +404,12 @@ def _rounds(runs: list[Record]) -> tuple[dict[str, Points], dict[str, Points]]:
     pseudo: dict[str, Points] = {setting: defaultdict(list) for setting in SETTINGS}
     for record in runs:
         for result in record.rounds or []:
-            for metric in SETTINGS[record.setting]:
-                if (value := _of(result, metric)) is not None:
+            for metric in METRICS[record.setting]:
+                if (value := getattr(result, metric)) is not None:
                     accuracy[metric][result.round].append(value)
             if result.pseudo_label_accuracy is not None:
                 pseudo[record.setting][result.round].append(result.pseudo_label_accuracy)
     return accuracy, pseudo
-
-
-def _of(result: Record | Round, metric: str) -> float | None:
-    return {"t1": result.t1, "ts": result.ts, "tr": result.tr, "h": result.h}[metric]
 
 
 def _draw_rounds(methods: list[str], lines: list[tuple[dict[str, Points], dict[str, Points]]], width: float) -> Figure:
@@ -448,8 +445,8 @@ def study_chart(results: Results, dataset: str, study: str) -> ReportFigure | No
             continue
         if record.collapsed:
             collapsed[record.method].add(value)
-        for metric in SETTINGS[record.setting]:
-            if (figure := _of(record, metric)) is not None:
+        for metric in METRICS[record.setting]:
+            if (figure := getattr(record, metric)) is not None:
                 lines[record.method][metric][value].append(figure)
     lines = {m: lines[m] for m in results.methods if m in lines}
     if not lines:

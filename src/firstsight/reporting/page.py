@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from firstsight._io.files import read_regular, write_atomically
 from firstsight.errors import CannotWrite
+from firstsight.evaluation import TITLES
 from firstsight.reporting.accuracy_tables import (
     accuracy_table,
     calibration_table,
@@ -38,7 +39,7 @@ from firstsight.reporting.charts import (
 )
 from firstsight.reporting.embedding_maps import Maps, map_figure, network_drawing, read_maps
 from firstsight.reporting.figure_style import NARROW, WIDE, ReportFigure, png_of, svg_of
-from firstsight.reporting.results import TITLES, Results, published, read_results
+from firstsight.reporting.results import Results, published, read_results
 from firstsight.reporting.run_tables import (
     STUDY,
     audit_table,

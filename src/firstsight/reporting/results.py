@@ -18,9 +18,8 @@ from firstsight._io.files import read_regular
 from firstsight._io.identity import same_data
 from firstsight._io.schemas import reason
 from firstsight.errors import BadInput, UnreadableFile
+from firstsight.evaluation import SETTINGS
 from firstsight.experiments.records import Record, read_records
-
-# What a project says of its own records, in the file `report.toml` beside them; without it, a report says nothing.
 
 NAME = "report.toml"
 
@@ -57,9 +56,6 @@ def read_settings(folder: Path) -> ReportSettings:
         if not address.startswith(("https://", "http://")):
             raise UnreadableFile(f"{path} links {words!r} to {address!r}; an address begins with https:// or http://.")
     return settings
-
-
-# The figures that the paper prints, from `published.csv`: corrected where it is known to be wrong, with the source.
 
 
 class Published(NamedTuple):
@@ -101,11 +97,7 @@ def dataset_order(dataset: str) -> tuple[int, str]:
     return (known.index(dataset.upper()) if dataset.upper() in known else len(known), dataset)
 
 
-# The records that a report is made of, checked to belong together, and the questions that tables and figures ask.
-
-SETTINGS = {"zsl": ("t1",), "gzsl": ("ts", "tr", "h")}
-TITLES = {"t1": "T1", "ts": "ts", "tr": "tr", "h": "H"}
-CALIBRATED_H = "calibrated h"  # a figure like those of TITLES, of the records that have it
+CALIBRATED_H = "calibrated h"  # a figure like those of evaluation.TITLES, of the records that have it
 SPACES = ("semantic", "visual", "latent")
 
 
@@ -146,13 +138,13 @@ class Results:
         values = self.by_seed(dataset, method, metric).values()
         return mean(values) if values else None
 
-    def by_space(self, among: Collection[str]) -> Iterator[tuple[str, str, list[str]]]:
-        """Heading, space and methods, grouped as the paper groups them: by where samples and classes meet."""
+    def by_space(self, among: Collection[str]) -> Iterator[tuple[str, list[str]]]:
+        """Heading and methods, grouped as the paper groups them: by where samples and classes meet."""
         others = sorted({r.space for r in self.example.values()} - set(SPACES))
         for space in (*SPACES, *others):
             methods = [m for m in self.methods if m in among and self.example[m].space == space]
             if methods:
-                yield f"{space or 'unknown'} space", space, methods
+                yield f"{space or 'unknown'} space", methods
 
     def ranked(self) -> list[str]:
         """The methods that may lead: one with extra supervision solves an easier task."""
@@ -224,10 +216,11 @@ def figure_of(record: Record, metric: str) -> float | None:
     if metric == CALIBRATED_H:
         fixed = record.seen_unseen.calibrated if record.seen_unseen else None
         return fixed.h if fixed else None
-    return {"t1": record.t1, "ts": record.ts, "tr": record.tr, "h": record.h}[metric]
+    value: float | None = getattr(record, metric)
+    return value
 
 
 def _reading_order(record: Record) -> tuple[Any, ...]:
     """Data sets and methods as the paper has them, whatever finished first."""
-    places = dataset_order(record.dataset), paper_order(record.method), list(SETTINGS).index(record.setting)
+    places = dataset_order(record.dataset), paper_order(record.method), SETTINGS.index(record.setting)
     return (*places, record.seed)

@@ -8,11 +8,9 @@ from statistics import mean, stdev
 from typing import Any
 
 from firstsight.experiments.records import Record, Touched
-from firstsight.reporting.accuracy_tables import name_cell
+from firstsight.reporting.accuracy_tables import Filled, method_grid, name_cell
 from firstsight.reporting.results import CALIBRATED_H, Results, figure_of, setting_of
 from firstsight.reporting.table import Column, Row, Table, TableCell, signed, spread, words
-
-# What the runs did: which failed, what they warned of, what they cost, with which parameters they ran.
 
 
 def failure_table(results: Results) -> Table | None:
@@ -57,9 +55,7 @@ def cost_table(results: Results) -> Table | None:
     for runs in _cells(known):
         first = runs[0]
         texts = [first.dataset, first.method, first.setting, str(len(runs))]
-        texts += [spread([r.seconds for r in runs if r.seconds is not None])]
-        texts += [spread([r.fit_seconds for r in runs if r.fit_seconds is not None])]
-        texts += [spread([r.cpu_seconds for r in runs if r.cpu_seconds is not None])]
+        texts += [spread(getattr(r, name) for r in runs) for name in ("seconds", "fit_seconds", "cpu_seconds")]
         peaks, threads = ({getattr(r, name) for r in runs} - {None} for name in ("peak_mib", "threads"))
         texts += [f"{max(peaks):,}" if peaks else "–", "–".join(map(str, sorted(threads))) or "–"]
         rows.append([*map(TableCell, texts)])
@@ -128,8 +124,6 @@ def _words(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
-# The leakage audit: which rows and classes each fit has touched, and whether it should have.
-
 _TOUCHED = {
     "labelled_rows": "labelled rows",
     "labelled_classes": "their classes",
@@ -188,42 +182,28 @@ def audit_table(results: Results) -> Table | None:
     return Table("audit", title, columns, rows, notes)
 
 
-# What tuning has given each method on test, whichever way it went: the choice was validation's, not this table's.
-
 STUDY = "defaults"
 _SHOWN = {"t1": "T1", CALIBRATED_H: "H cal."}
 
 
 def tuning_table(results: Results) -> Table | None:
     """Each method tuned on each data set, beside its defaults, over the seeds that both have."""
-    runs = {(d, m): _runs(results, d, m) for d in results.datasets for m in results.methods}
-    datasets = [d for d in results.datasets if any(runs[d, m] for m in results.methods)]
-    if not datasets:
+    tuned = {(r.dataset, r.method) for r in results.tables if r.tuned and r.status == "done"}
+    if not tuned:
         return None
-    columns = [*words("method"), *(Column(title, d) for d in datasets for title in _SHOWN.values())]
-    rows: list[Row] = []
-    tidy: list[dict[str, Any]] = []
-    for heading, _, grouped in results.by_space([m for m in results.methods if any(runs[d, m] for d in datasets)]):
-        rows.append(heading)
-        for method in grouped:
-            cells = [name_cell(results, method)]
-            for dataset in datasets:
-                for metric in _SHOWN:
-                    cell, line = _compared(results, dataset, method, metric)
-                    cells.append(cell)
-                    tidy += [{"dataset": dataset, "method": method, "metric": metric, **line}] if line else []
-            rows.append(cells)
+
+    def fill(dataset: str, method: str) -> Filled:
+        compared = {metric: _compared(results, dataset, method, metric) for metric in _SHOWN}
+        lines = [{"metric": metric, **line} for metric, (_, line) in compared.items() if line]
+        return [cell for cell, _ in compared.values()], lines
+
+    columns, rows, tidy = method_grid(results, tuned, list(_SHOWN.values()), fill)
     notes = [
         "Parameters were chosen on validation classes of each data set's training rows. Beneath or beside a figure: "
         "what the method's defaults give on the same test rows and seeds, or that validation kept them (=).",
         "H cal.: H with a constant taken off the scores of seen classes, found on validation classes.",
     ]
     return Table("tuning", "Tuned against default, on test (%)", columns, rows, notes, tidy)
-
-
-def _runs(results: Results, dataset: str, method: str) -> list[Record]:
-    """The tuned ones."""
-    return [r for setting in ("zsl", "gzsl") for r in results.runs(dataset, method, setting) if r.tuned]
 
 
 def _compared(results: Results, dataset: str, method: str, metric: str) -> tuple[TableCell, dict[str, Any]]:
@@ -249,37 +229,29 @@ def _compared(results: Results, dataset: str, method: str, metric: str) -> tuple
     return TableCell(f"{new:.1f}", f"{old:.1f}, {signed(new - old)}"), line
 
 
-# Compactness, separability and hubness of the spaces that methods decide in, beside what is claimed of them.
-
 # The space before an arrow does not break: it stays with its word.
 _FACTS = {"compactness": "compact\u00a0↓", "separability": "separable\u00a0↑", "hubness": "hubs"}
 Values = dict[str, list[float]]  # a fact, or "own " and a fact of the method's own embedding → over seeds
 
 
 def space_table(results: Results) -> Table | None:
-    """The three measures of each method's space, mean over seeds."""
-    values = {(d, m): _space_facts(results, d, m) for d in results.datasets for m in results.methods}
-    datasets = [d for d in results.datasets if any(values[d, m] for m in results.methods)]
-    if not datasets:
+    """Compactness, separability and hubness of the space that each method decides in, beside what is claimed of it."""
+    values = {(d, m): v for d in results.datasets for m in results.methods if (v := _space_facts(results, d, m))}
+    if not values:
         return None
     claims = results.settings.claims
-    columns = [*words("method", *[claims.get("title", "said")] * bool(claims))]
-    columns += [Column(title, d) for d in datasets for title in _FACTS.values()]
-    rows: list[Row] = []
-    tidy: list[dict[str, Any]] = []
-    measured = [m for m in results.methods if any(values[d, m] for d in datasets)]
-    for heading, space, grouped in results.by_space(measured):
-        rows.append(heading)
-        for method in grouped:
-            cells = [name_cell(results, method)]
-            cells += [TableCell(claims.get(method, claims.get(space, "–")))] * bool(claims)
-            for dataset in datasets:
-                cells += [_cell(values[dataset, method], fact) for fact in _FACTS]
-                names = {"dataset": dataset, "method": method, "space": space}
-                tidy += [
-                    names | _line(values[dataset, method], fact) for fact in _FACTS if values[dataset, method].get(fact)
-                ]
-            rows.append(cells)
+
+    def fill(dataset: str, method: str) -> Filled:
+        of_cell, space = values.get((dataset, method), {}), results.example[method].space
+        lines = [{"space": space, **_line(of_cell, fact)} for fact in _FACTS if of_cell.get(fact)]
+        return [_cell(of_cell, fact) for fact in _FACTS], lines
+
+    def first(method: str) -> list[TableCell]:
+        claim = TableCell(claims.get(method, claims.get(results.example[method].space, "–")))
+        return [name_cell(results, method), *[claim] * bool(claims)]
+
+    heads = ["method", *[claims.get("title", "said")] * bool(claims)]
+    columns, rows, tidy = method_grid(results, values, list(_FACTS.values()), fill, first, heads)
     notes = [
         "Measured on test rows of unseen classes in the space that a method's decisions see (its scores of the unseen "
         "classes, less their mean), so that all methods can be compared; beneath, in the method's own embedding, where "
@@ -288,7 +260,8 @@ def space_table(results: Results) -> Table | None:
         "Separability: simplified silhouette, from −1 to 1; more is better. Hubness: skewness of how often a class is "
         "among the best of a row; 0 is none.",
     ]
-    if any(not values[d, m].get(fact) for d in datasets for m in measured for fact in _FACTS):
+    datasets, measured = {d for d, _ in values}, {m for _, m in values}
+    if any(not values.get((d, m), {}).get(fact) for d in datasets for m in measured for fact in _FACTS):
         notes.append(
             "–: not recorded, or there is no such number. Hubness has none where every class is among the best equally "
             "often, the others none where all rows lie in one point."
@@ -328,9 +301,6 @@ def _line(values: Values, fact: str) -> dict[str, Any]:
 
 def _mean(values: list[float]) -> str:
     return f"{mean(values):.2f}".replace("-", "−") if values else "–"
-
-
-# Which classes are easy and which are hard, and which are taken for each other.
 
 
 def easiest_first(accuracies: dict[str, dict[str, float]]) -> list[str]:

@@ -64,12 +64,13 @@ def words(*titles: str) -> list[Column]:
     return [Column(title, is_number=False) for title in titles]
 
 
-def spread(values: Sequence[float], digits: int = 1) -> str:
-    """Mean ± standard deviation; without a deviation if there is only one value, a dash without any."""
-    if not values:
+def spread(values: Iterable[float | None], digits: int = 1) -> str:
+    """Mean ± standard deviation of the values that there are: no deviation of a single one, a dash without any."""
+    known = [value for value in values if value is not None]
+    if not known:
         return "–"
-    shown = f"{mean(values):.{digits}f}".replace("-", "−")
-    return shown + (f" ± {stdev(values):.{digits}f}" if len(values) > 1 else "")
+    shown = f"{mean(known):.{digits}f}".replace("-", "−")
+    return shown + (f" ± {stdev(known):.{digits}f}" if len(known) > 1 else "")
 
 
 def signed(value: float, digits: int = 1) -> str:
