@@ -104,7 +104,8 @@ def test_the_page_says_what_it_is_made_of_and_who_leads(page):
 
 
 def _headlines(results):
-    return {dataset: [str(leader) for leader in leaders] for dataset, leaders in headlines(results).items()}
+    found = headlines(results)
+    return {dataset: [f"{metric} {value} by {by}" for metric, value, by in found[dataset]] for dataset in found}
 
 
 def test_who_is_told_more_leads_no_headline_and_is_told_where_it_is_above(read, synthetic):

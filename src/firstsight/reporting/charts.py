@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from itertools import product
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ from firstsight.reporting.figure_style import (
     WRONG,
     ReportFigure,
     figure_style,
+    is_wide,
     panels,
     quiet,
     short,
@@ -39,8 +41,6 @@ from firstsight.reporting.figure_style import (
 from firstsight.reporting.results import Results
 from firstsight.reporting.run_tables import easiest_first
 
-# All methods at a glance: T1 and H of each, a panel per data set.
-
 _SHOWN = ("t1", "h")  # the figure that each setting is judged by
 _LEAST = 1.9  # inches of a panel
 MOST_METHODS = 30  # in one panel; more cannot be read
@@ -48,8 +48,10 @@ MOST_METHODS = 30  # in one panel; more cannot be read
 
 def overview_chart(results: Results) -> ReportFigure | None:
     """Two marks per method, the highest mean T1 first; None without any figure."""
-    figures = {d: _figures(results, d) for d in results.datasets}
-    figures = {d: of_dataset for d, of_dataset in figures.items() if of_dataset}
+    figures: dict[str, dict[str, dict[str, float]]] = defaultdict(dict)  # data set → method → metric → mean over seeds
+    for dataset, method, metric in product(results.datasets, results.methods, _SHOWN):
+        if (value := results.mean_of(dataset, method, metric)) is not None:
+            figures[dataset].setdefault(method, {})[metric] = value
     if not figures:
         return None
     tried = {m for of_dataset in figures.values() for m in of_dataset}
@@ -65,15 +67,6 @@ def overview_chart(results: Results) -> ReportFigure | None:
         ["Means over seeds; the highest T1, mean over data sets, comes first."]
         + [f"The first {MOST_METHODS} of {len(order)} methods."] * (len(order) > MOST_METHODS),
     )
-
-
-def _figures(results: Results, dataset: str) -> dict[str, dict[str, float]]:
-    """Method → metric → mean over seeds."""
-    figures = {
-        method: {metric: value for metric in _SHOWN if (value := results.mean_of(dataset, method, metric)) is not None}
-        for method in results.methods
-    }
-    return {method: metrics for method, metrics in figures.items() if metrics}
 
 
 def _mean(figures: Mapping[str, Mapping[str, Mapping[str, float]]], method: str, metric: str) -> float:
@@ -115,8 +108,6 @@ def _draw_overview(
     return figure
 
 
-# The critical-difference plot: methods on an axis of mean ranks, bars over those that cannot be told apart.
-
 _MARGIN, _LINE, _STEP = 2.3, 0.5, 0.21  # inches: for names at either side; of the axis from above; between names
 
 
@@ -129,12 +120,12 @@ def rank_chart(results: Results, ranking: Ranking) -> ReportFigure:
         f"{RANKED[ranking.metric]}, {ranking.kind} methods: mean rank over {len(ranking.datasets)} data sets",
         f"Critical-difference plot of {len(ranks)} methods: best is {first} with a mean rank of {ranks[first]:.2f}, "
         f"last {last} with {ranks[last]:.2f}; the critical difference is {distance:.2f}.",
-        lambda width: (_draw_ranks if width > 6 else _draw_ranks_narrow)(ranking, set(results.settings.ours), width),
+        lambda width: (_draw_ranks if is_wide(width) else _draw_ranks_narrow)(ranking, results.settings.ours, width),
         [f"A bar joins methods that differ by less than CD {distance:.2f} (Nemenyi, 5 %). {verdict(ranking)}"],
     )
 
 
-def _draw_ranks(ranking: Ranking, ours: set[str], width: float) -> Figure:
+def _draw_ranks(ranking: Ranking, ours: list[str], width: float) -> Figure:
     ranks, k = ranking.comparison.ranks, len(ranking.comparison.ranks)
     top, half = _LINE + 0.2 + 0.11 * len(ranking.comparison.alike), -(-k // 2)
     height = top + _STEP * half
@@ -146,39 +137,34 @@ def _draw_ranks(ranking: Ranking, ours: set[str], width: float) -> Figure:
     def at(rank: float) -> float:
         return _MARGIN + (rank - 1) / (k - 1) * (width - 2 * _MARGIN)
 
-    _scale(axis, at, k, ranking.comparison.critical_difference)
+    axis.plot([at(1), at(k)], [_LINE, _LINE], color=INK, linewidth=1)
+    for rank in range(1, k + 1, -(-k // 20)):
+        axis.plot([at(rank)] * 2, [_LINE - 0.06, _LINE], color=INK, linewidth=0.8)
+        axis.text(at(rank), _LINE - 0.09, str(rank), ha="center", va="bottom", fontsize=8.5)
+    distance = ranking.comparison.critical_difference
+    end = at(min(1 + distance, k))
+    axis.plot([at(1), end], [0.12, 0.12], color=RIGHT, linewidth=2.5, solid_capstyle="butt")
+    axis.text(end + 0.06, 0.12, f"CD {distance:.2f}", va="center", fontsize=8.5, color=RIGHT)
     for number, alike in enumerate(ranking.comparison.alike):
         ends, y = [at(ranks[alike[0]]) - 0.04, at(ranks[alike[-1]]) + 0.04], _LINE + 0.1 + 0.11 * number
         axis.plot(ends, [y, y], color=MUTED, linewidth=3.5, solid_capstyle="round", zorder=2)
-    for number, (method, rank) in enumerate(ranks.items()):
+    for number, (method, mean_rank) in enumerate(ranks.items()):
         left = number < half
         y = top + _STEP * (number if left else k - 1 - number)
         edge, away, side = (_MARGIN - 0.08, -0.04, "right") if left else (width - _MARGIN + 0.08, 0.04, "left")
-        words = f"{short(method, 28)}  {rank:.1f}" if left else f"{rank:.1f}  {short(method, 28)}"
-        axis.plot([at(rank), at(rank), edge], [_LINE, y, y], color=RIGHT if method in ours else GRID, linewidth=0.9)
-        axis.plot(at(rank), _LINE, "o", color=INK, markersize=3, zorder=3)
+        words = f"{short(method, 28)}  {mean_rank:.1f}" if left else f"{mean_rank:.1f}  {short(method, 28)}"
+        x = at(mean_rank)
+        axis.plot([x, x, edge], [_LINE, y, y], color=RIGHT if method in ours else GRID, linewidth=0.9)
+        axis.plot(x, _LINE, "o", color=INK, markersize=3, zorder=3)
         weight = "bold" if method in ours else "normal"
         axis.text(edge + away, y, words, ha=side, va="center", fontsize=8.5, weight=weight)
     return figure
 
 
-def _scale(axis: Axes, at: Callable[[float], float], k: int, distance: float) -> None:
-    """The axis of ranks, and above it how far apart two methods must be."""
-    axis.plot([at(1), at(k)], [_LINE, _LINE], color=INK, linewidth=1)
-    every = -(-k // 20)
-    for rank in range(1, k + 1, every):
-        axis.plot([at(rank)] * 2, [_LINE - 0.06, _LINE], color=INK, linewidth=0.8)
-        axis.text(at(rank), _LINE - 0.09, str(rank), ha="center", va="bottom", fontsize=8.5)
-    end = min(1 + distance, k)
-    axis.plot([at(1), at(end)], [0.12, 0.12], color=RIGHT, linewidth=2.5, solid_capstyle="butt")
-    axis.text(at(end) + 0.06, 0.12, f"CD {distance:.2f}", va="center", fontsize=8.5, color=RIGHT)
-
-
-def _draw_ranks_narrow(ranking: Ranking, ours: set[str], width: float) -> Figure:
+def _draw_ranks_narrow(ranking: Ranking, ours: list[str], width: float) -> Figure:
     ranks, k, distance = ranking.comparison.ranks, len(ranking.comparison.ranks), ranking.comparison.critical_difference
     order = list(ranks)
-    figure = Figure(figsize=(width, 0.8 + _STEP * k), layout="constrained")
-    axis = figure.subplots()
+    figure, (axis,) = panels(width, 1, 0.8 + _STEP * k)
     for number, alike in enumerate(ranking.comparison.alike):
         x = k + 0.03 * k * (number + 1.5)
         rows = [order.index(alike[0]) - 0.2, order.index(alike[-1]) + 0.2]
@@ -193,8 +179,6 @@ def _draw_ranks_narrow(ranking: Ranking, ours: set[str], width: float) -> Figure
     axis.tick_params(axis="y", length=0)
     return figure
 
-
-# Seen against unseen accuracy as curves.
 
 MOST_CURVES = 6  # that are named; the others stay grey
 _STROKES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)))
@@ -250,9 +234,8 @@ def _curve(results: Results, dataset: str, method: str) -> _Curve | None:
 
 
 def _draw_trade_off(curves: Mapping[str, _Curve], best: list[str], width: float) -> Figure:
-    wide = width > 6
-    figure = Figure(figsize=(min(width, 6.8), 4.8 if wide else 4.9), layout="constrained")
-    axis = figure.subplots()
+    wide = is_wide(width)
+    figure, (axis,) = panels(min(width, 6.8), 1, 4.8 if wide else 4.9)
     for method in (m for m in curves if m not in best):
         axis.plot(*curves[method].points.T, color=FAINT, linewidth=0.9)
     marks: dict[str, Any] = {"markeredgecolor": INK, "linestyle": ""}
@@ -276,8 +259,6 @@ def _draw_trade_off(curves: Mapping[str, _Curve], best: list[str], width: float)
     figure.legend(handles=handles, loc="outside lower center", ncols=2 if wide else 1)
     return figure
 
-
-# Accuracy per class and method as colours, and the pairs of classes that are confused most as bars.
 
 MOST_CLASSES = 60  # in one chart; more cannot be read
 MOST_PAIRS = 10
@@ -305,26 +286,21 @@ def class_chart(results: Results, dataset: str) -> ReportFigure | None:
 
 
 def _draw_classes(values: np.ndarray, classes: list[str], methods: list[str], among: str, width: float) -> Figure:
-    wide, width = width > 6, min(width, max(2.8 + 0.38 * len(methods), 5.0))
+    wide, width = is_wide(width), min(width, max(2.8 + 0.38 * len(methods), 5.0))
     labels = [short(method, 34 if wide else 18) for method in methods]
-    height = 1.0 + 0.2 * len(classes) + 0.06 * max(map(len, labels))
-    figure = Figure(figsize=(width, height), layout="constrained")
-    axis = figure.subplots()
+    figure, (axis,) = panels(width, 1, 1.0 + 0.2 * len(classes) + 0.06 * max(map(len, labels)))
     axis.set_facecolor(GRID)  # no value
     image = axis.imshow(np.ma.masked_invalid(values), cmap="cividis", vmin=0, vmax=100, aspect="auto")
-    turned: Any = (
-        {"rotation": 60, "ha": "right", "rotation_mode": "anchor"} if wide else {"rotation": 90, "ha": "center"}
-    )
+    turned: Any = {"rotation": 60, "ha": "right", "rotation_mode": "anchor"} if wide else {"rotation": 90}
     axis.set_xticks(range(len(methods)), labels, **turned, fontsize=8 if wide else 6.5)
-    axis.set_yticks(
-        range(len(classes)), [short(name, 32 if wide else 16) for name in classes], fontsize=_size(classes, wide)
-    )
+    names = [short(name, 32 if wide else 16) for name in classes]
+    axis.set_yticks(range(len(classes)), names, fontsize=_size(classes, wide))
     axis.tick_params(length=0)
     axis.set_xticks(np.arange(len(methods) + 1) - 0.5, minor=True)
     axis.grid(which="minor", axis="x", color=PAPER, linewidth=1.2)
     axis.tick_params(which="minor", length=0)
     bar = figure.colorbar(image, ax=axis, location="top", shrink=0.7 if wide else 1.0, aspect=40, pad=0.01)
-    bar.set_label(f"% of the class's rows named rightly{' ' if width > 6 else chr(10)}{among}")
+    bar.set_label(f"% of the class's rows named rightly{' ' if is_wide(width) else chr(10)}{among}")
     return figure
 
 
@@ -350,9 +326,8 @@ def confusion_chart(results: Results, dataset: str) -> ReportFigure | None:
 
 
 def _draw_pairs(pairs: list[tuple[tuple[str, str], float]], width: float) -> Figure:
-    wide = width > 6
-    figure = Figure(figsize=(min(width, 7.6), 0.9 + (0.3 if wide else 0.42) * len(pairs)), layout="constrained")
-    axis = figure.subplots()
+    wide = is_wide(width)
+    figure, (axis,) = panels(min(width, 7.6), 1, 0.9 + (0.3 if wide else 0.42) * len(pairs))
     counts = [count for _, count in pairs]
     bars = axis.barh(range(len(pairs)), counts, color="#56b4e9", height=0.7)
     axis.bar_label(bars, [f"{count:.1f}".removesuffix(".0") for count in counts], padding=3, fontsize=8)
@@ -372,8 +347,6 @@ def _size(names: list[str], wide: bool) -> float:
     return 11 if max(map(len, names)) <= 3 else 8 if wide else 7
 
 
-# Lines: accuracy after each round of pseudo-labelling, and against a parameter that a study changes.
-
 Points = dict[float, list[float]]  # place on the horizontal axis → values of the seeds
 _SYMBOLS = {"separation": "λ"}  # parameters that papers know by a letter
 
@@ -387,7 +360,9 @@ def rounds_chart(results: Results, dataset: str) -> ReportFigure | None:
     lines = [_rounds([r for r in runs if r.method == method]) for method in methods]
     said = []
     for method, (accuracy, _) in zip(methods, lines, strict=True):
-        ends = [f"{TITLES[m]} goes from {_first(p):.1f} to {_last(p):.1f}" for m, p in accuracy.items() if p]
+        ends = [
+            f"{TITLES[m]} goes from {mean(p[min(p)]):.1f} to {mean(p[max(p)]):.1f}" for m, p in accuracy.items() if p
+        ]
         said.append((f"{method}: " if len(methods) > 1 else "") + (", ".join(ends) or "not recorded"))
     return ReportFigure(
         f"rounds-{slug(dataset)}",
@@ -439,9 +414,8 @@ def study_chart(results: Results, dataset: str, study: str) -> ReportFigure | No
     collapsed: dict[str, set[float]] = defaultdict(set)
     for record in results.studies:
         value = record.variant.get(study)
-        if (record.dataset, record.study, record.status) != (dataset, study, "done"):
-            continue
-        if not isinstance(value, int | float) or isinstance(value, bool):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or (record.dataset, record.study, record.status) != (dataset, study, "done"):
             continue
         if record.collapsed:
             collapsed[record.method].add(value)
@@ -456,6 +430,8 @@ def study_chart(results: Results, dataset: str, study: str) -> ReportFigure | No
     )
     symbol = _SYMBOLS.get(study, study)
     drawn = [TITLES[metric] for metric in LINES if any(of_method[metric] for of_method in lines.values())]
+    used = [r.parameters.get(study) for r in results.tables if r.dataset == dataset and r.method in lines]
+    in_tables = " or ".join(f"{v:g}" for v in sorted({v for v in used if isinstance(v, int | float)}))
     return ReportFigure(
         f"study-{slug(study)}-{slug(dataset)}",
         f"{dataset}: sensitivity to {symbol}",
@@ -463,7 +439,7 @@ def study_chart(results: Results, dataset: str, study: str) -> ReportFigure | No
         lambda width: _draw_study(lines, collapsed, values, study, width),
         [
             _over_seeds(p for of_method in lines.values() for p in of_method.values()),
-            *_elsewhere(results, dataset, lines, study),
+            *[f"In the tables of accuracies, {symbol} is {in_tables}."] * bool(in_tables),
         ],
     )
 
@@ -487,17 +463,9 @@ def _draw_study(
     # Once all panels are drawn, since they share the axis. Where all has collapsed, noise must not fill the picture.
     axes[0].set_ylim(0, max(10.0, axes[0].get_ylim()[1]))
     order = sorted(handles, key=[*TITLES.values(), *handles].index)
-    columns = 5 if width > 6 else 3
+    columns = 5 if is_wide(width) else 3
     figure.legend([handles[label] for label in order], order, loc="outside lower center", ncols=columns)
     return figure
-
-
-def _elsewhere(results: Results, dataset: str, methods: Iterable[str], study: str) -> list[str]:
-    """Which value of a study's parameter the tables are made with."""
-    used = [r.parameters.get(study) for r in results.tables if r.dataset == dataset and r.method in set(methods)]
-    values = sorted({v for v in used if isinstance(v, int | float)})
-    said = " or ".join(f"{v:g}" for v in values)
-    return [f"In the tables of accuracies, {_SYMBOLS.get(study, study)} is {said}."] if values else []
 
 
 def _line(axis: Axes, points: Points, label: str, **look: Any) -> None:
@@ -519,20 +487,9 @@ def _log_positions(values: list[float]) -> dict[float, float]:
     return logs | {v: start - 0.75 * (len(others) - i) for i, v in enumerate(others)}
 
 
-def _first(points: Points) -> float:
-    return mean(points[min(points)])
-
-
-def _last(points: Points) -> float:
-    return mean(points[max(points)])
-
-
 def _over_seeds(lines: Iterable[Points]) -> str:
     seeds = max((len(values) for points in lines for values in points.values()), default=1)
     return f"Mean over {seeds} seeds; the band is one standard deviation." if seeds > 1 else "One seed."
-
-
-# The reliability plot: how often answers are right that were given with such confidence.
 
 
 def reliability_plot(measured: Reliability, title: str = "") -> Figure:

@@ -26,11 +26,10 @@ from firstsight.reporting.figure_style import (
     ReportFigure,
     figure_style,
     frame,
+    is_wide,
     short,
     slug,
 )
-
-# The map of six panels: three spaces × all and unseen classes, from coordinates that the benchmark has computed.
 
 SPACES = {"visual": "Visual space", "inductive": "Inductive embedding", "transductive": "Transductive embedding"}
 WHICH = {"all": "seen and unseen classes", "unseen": "unseen classes"}
@@ -113,7 +112,7 @@ def map_figure(dataset: str, arrays: Arrays) -> ReportFigure | None:
 
 
 def _draw(arrays: Arrays, spaces: list[str], rows: list[str], width: float) -> Figure:
-    wide = width > 6
+    wide = is_wide(width)
     columns = min(len(spaces), int(width / 3))
     lines = -(-len(spaces) // columns)
     legends = [-(-len(arrays[f"{which}_names"]) // (4 if wide else 2)) * 0.17 + 0.3 for which in rows]
@@ -174,17 +173,13 @@ def _colour(position: int) -> str:
     return MANY_COLOURS[position % len(MANY_COLOURS)]
 
 
-# A drawing of the two-branch network: what is computed from what, the sizes, and what each loss asks for.
-
 VISUAL, SEMANTIC, JOINT, LOSS = "#56b4e9", "#e69f00", "#009e73", "#d55e00"
 IN_PAPER = 1024  # dimensions of the joint space
 Point = tuple[float, float]
 
 
-def network_drawing(
-    features: int | None = None, attributes: int | None = None, joint: int | None = None
-) -> ReportFigure:
-    """Both branches and both losses; sizes that are not given are letters, that of the joint space the paper's."""
+def network_drawing(joint: int | None = None) -> ReportFigure:
+    """Both branches and both losses; the joint space has the paper's size unless another is given."""
     source = "in the paper" if joint is None else "in these records"
     size = joint or IN_PAPER
     return ReportFigure(
@@ -192,7 +187,7 @@ def network_drawing(
         "The two-branch network",
         f"Drawing: features go through one linear layer with ReLU, descriptions through two, both into a joint space "
         f"of {size} dimensions; one loss pulls rows to their class's description, a classifier keeps classes apart.",
-        lambda width: _draw_network(features, attributes, size, width),
+        lambda width: _draw_network(size, width),
         [
             f"The joint space has {size} dimensions, as {source}.",
             "Training alternates: a pass over the rows for φ and W with ψ fixed, then steps for ψ with φ fixed. The "
@@ -202,11 +197,9 @@ def network_drawing(
     )
 
 
-def _draw_network(features: int | None, attributes: int | None, joint: int, width: float) -> Figure:
+def _draw_network(joint: int, width: float) -> Figure:
     """Wide: both branches from left to right. Narrow: from top to bottom, side by side."""
-    wide = width > 6
-    hidden = f"{(attributes + joint) // 2}" if attributes else f"(a + {joint}) / 2"
-    d, a = str(features or "d"), str(attributes or "a")
+    wide = is_wide(width)
     figure = Figure(figsize=(width, 3.3 if wide else 5.6))
     axis = figure.add_axes((0, 0, 1, 1))
     axis.set_axis_off()
@@ -221,14 +214,14 @@ def _draw_network(features: int | None, attributes: int | None, joint: int, widt
         axis.text(*centre, "\n".join(lines), ha="center", va="center", fontsize=8.5 if wide else 7.5, linespacing=1.4)
         return centre
 
-    x = box(0, 0, ["features x", f"{d} numbers"], "none")
-    visual = box(1.5, 0, ["φ: linear + ReLU", f"{d} → {joint}"], VISUAL)
-    row = box(3, 0, ["φ(x)", f"{joint}"], JOINT)
+    x = box(0, 0, ["features x", "d numbers"], "none")
+    visual = box(1.5, 0, ["φ: linear + ReLU", f"d → {joint}"], VISUAL)
+    row = box(3, 0, ["φ(x)", str(joint)], JOINT)
     scores = box(4, 0, ["W: linear", f"{joint} → classes"], VISUAL)
-    words = box(0, 1, ["description a", f"{a} numbers"], "none")
-    first = box(1, 1, ["linear + ReLU", f"{a} → {hidden}"], SEMANTIC)
+    words = box(0, 1, ["description a", "a numbers"], "none")
+    first = box(1, 1, ["linear + ReLU", f"a → (a + {joint}) / 2"], SEMANTIC)
     second = box(2, 1, ["linear + ReLU", f"→ {joint}"], SEMANTIC)
-    goal = box(3, 1, ["ψ(a)", f"{joint}"], JOINT)
+    goal = box(3, 1, ["ψ(a)", str(joint)], JOINT)
     for ends in ((x, visual), (visual, row), (row, scores), (words, first), (first, second), (second, goal)):
         _arrow(axis, *ends, size, wide)
     _arrow(axis, row, goal, size, not wide, both=True)
@@ -255,9 +248,6 @@ def _loss(axis: Axes, position: Point, lines: Sequence[str], wide: bool) -> None
     axis.text(x, y, lines[0], fontsize=8.5 if wide else 7, color=LOSS, va="center", ha=centred, weight="bold")
     for number, line in enumerate(lines[1:], start=1):
         axis.text(x, y + 0.19 * number, line, fontsize=8 if wide else 6.5, color=MUTED, va="center", ha=centred)
-
-
-# The demo's two figures, from arrays: a map of the embedding, and pictures with the answers to them.
 
 
 def embedding_map(

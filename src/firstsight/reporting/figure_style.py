@@ -122,6 +122,11 @@ def short(text: str, longest: int = 32) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
+def is_wide(width: float) -> bool:
+    """Whether a drawing has the room of a page on a desk; otherwise it is made for a phone."""
+    return width > 6
+
+
 def panels(width: float, n: int, height: float, least: float = 3.0, share: bool = True) -> tuple[Figure, list[Axes]]:
     """A figure of `n` panels of that height, as many side by side as have `least` inches each."""
     columns = max(1, min(n, int(width / least)))

@@ -63,16 +63,12 @@ from firstsight.reporting.table import (
 )
 from firstsight.web import read_style
 
-# Which files of a folder a report wrote, so that the next one can remove those that it no longer has.
-#
-# The list is the file `.firstsight-report` in the folder, with lines such as `sha256sum` writes. Only what it names,
-# and what still has the content that was written, is ever removed or replaced: a file that someone has changed or put
-# there stays.
-
+# The manifest lists what a report wrote, in lines as `sha256sum` writes them. Only what it names, and what still has
+# the content that was written, is ever removed or replaced: a file that someone has changed or put there stays.
 NAME = ".firstsight-report"
 # Names are a report's own: a list that someone has tampered with leads to no other folder.
 _LINE = re.compile(r"([0-9a-f]{64})  (index\.html|(?:tables|figures)/[^/\\]+)")
-Written = set[tuple[str, str]]  # digest and name; of a name with two digests, a kill has left one or the other
+Manifest = set[tuple[str, str]]  # digest and name; of a name with two digests, a kill has left one or the other
 
 
 @contextmanager
@@ -81,41 +77,37 @@ def replacing(folder: Path, contents: Mapping[str, str | bytes]) -> Iterator[Non
 
     The list names old and new files until all are in place, so that after a kill the next report knows of both.
     """
-    old, new = _read(folder), {(_digest(content), name) for name, content in contents.items()}
+    old, new = _read_manifest(folder), {(_digest(content), name) for name, content in contents.items()}
     for name in contents:
         _check_overwrite(folder, name, old | new)
-    _write(folder, old | new)
+    _write_manifest(folder, old | new)
     yield
     kept = {name.lower() for name in contents}  # some file systems do not tell A from a
-    for digest, name in sorted(old):
-        if name.lower() not in kept and _is_ours(folder, name, digest):
-            _remove(folder / name)
-    _write(folder, new)
+    for name in sorted({name for _, name in old if name.lower() not in kept}):
+        try:
+            if _is_ours(folder, name, old):
+                (folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise CannotWrite(
+                f"The report is complete, but {folder / name} of an earlier one could not be removed "
+                f"({error.strerror}); remove it."
+            ) from None
+    _write_manifest(folder, new)
 
 
-def _check_overwrite(folder: Path, name: str, written: Written) -> None:
-    known = [digest for digest, other in written if other == name]
-    if os.path.lexists(folder / name) and not any(_is_ours(folder, name, digest) for digest in known):
+def _check_overwrite(folder: Path, name: str, manifest: Manifest) -> None:
+    if os.path.lexists(folder / name) and not _is_ours(folder, name, manifest):
         raise CannotWrite(
             f"{folder / name} is not as a report wrote it, and would be lost; choose another --out, or move it away."
         )
 
 
-def _remove(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise CannotWrite(
-            f"The report is complete, but {path} of an earlier one could not be removed ({error.strerror}); remove it."
-        ) from None
-
-
-def _is_ours(folder: Path, name: str, digest: str) -> bool:
+def _is_ours(folder: Path, name: str, manifest: Manifest) -> bool:
     """Whether the file is still what was written, in the folder itself and not behind a link."""
     path = folder / name
     try:
-        unlinked = os.path.join(os.path.realpath(folder), name)
-        return os.path.realpath(path) == unlinked and _digest(read_regular(path)) == digest
+        is_linked = os.path.realpath(path) != os.path.join(os.path.realpath(folder), name)
+        return not is_linked and (_digest(read_regular(path)), name) in manifest
     except OSError:
         return False
 
@@ -124,7 +116,7 @@ def _digest(content: str | bytes) -> str:
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
-def _read(folder: Path) -> Written:
+def _read_manifest(folder: Path) -> Manifest:
     try:
         lines = read_regular(folder / NAME).decode().splitlines()
     except (OSError, UnicodeDecodeError):  # no list, or none of ours: nothing is known to be a report's
@@ -132,16 +124,11 @@ def _read(folder: Path) -> Written:
     return {(match[1], match[2]) for match in map(_LINE.fullmatch, lines) if match}
 
 
-def _write(folder: Path, written: Written) -> None:
-    lines = sorted(f"{digest}  {name}" for digest, name in written)
-    write_atomically(folder / NAME, "\n".join(lines) + "\n")
+def _write_manifest(folder: Path, manifest: Manifest) -> None:
+    write_atomically(folder / NAME, "".join(f"{digest}  {name}\n" for digest, name in sorted(manifest)))
 
-
-# The sections of the page, pictures first; and of what is missing, the command that makes its records.
 
 _TWO_BRANCHES = ("deep-embedding", "transductive-deep-embedding")  # the methods that the drawing of the network shows
-
-
 Block = Table | ReportFigure
 
 
@@ -157,8 +144,15 @@ class Section:
 
 
 def all_sections(results: Results, maps: Maps) -> list[Section]:
-    """Every section in reading order, those without blocks included."""
-    found = rankings(results)
+    """Every section in reading order, those without blocks included; beneath a block, what the project says of it."""
+    notes, found = results.settings.notes, rankings(results)
+
+    def section(
+        name: str, title: str, blocks: Iterable[Block | None], made_by: str = "", folded: tuple[str, ...] = ()
+    ) -> Section:
+        noted = [replace(block, notes=[*block.notes, *notes.get(block.name, [])]) for block in blocks if block]
+        return Section(name, title, noted, made_by, folded)
+
     names = sorted({r.study for r in results.studies} - {"", STUDY})
     ranks = [*(rank_chart(results, ranking) for ranking in found), rank_table(results, found)]
     trade_offs = [*_each(trade_off_chart, results), calibration_table(results)]
@@ -166,25 +160,25 @@ def all_sections(results: Results, maps: Maps) -> list[Section]:
     confusions = [*_each(confusion_chart, results), confusion_table(results)]
     runs = [cost_table(results), parameter_table(results), warning_table(results)]
     sections = [
-        _new_section("failures", "Failed cells", [failure_table(results)]),
-        _new_section("overview", "At a glance", [overview_chart(results)], _run()),
-        _new_section("ranks", "Over all data sets", ranks, f"{_run()} with three data sets and three methods or more"),
-        _new_section("conventional", "Conventional setting", [accuracy_table(results, "zsl")], _run("--setting zsl")),
-        _new_section("generalized", "Generalized setting", [accuracy_table(results, "gzsl")], _run("--setting gzsl")),
-        _new_section("tradeoff", "Seen against unseen classes", trade_offs, _run("--setting gzsl --calibrated-h")),
-        _new_section("tuning", "Tuned against default", [tuning_table(results)], _run("--tuned TUNED")),
-        _new_section("significance", "Significance", [significance_table(results)], _run("--seeds 5")),
-        _new_section("maps", "Maps of the embedding", [map_figure(*arrays) for arrays in maps], _run("--study map")),
-        _new_section("spaces", "Embedding spaces", [space_table(results)], _run()),
-        _new_section("rounds", "Pseudo-labels, round by round", _each(rounds_chart, results), _run("--setting zsl")),
-        _new_section("studies", "Sensitivity to parameters", studies, _run("--study separation")),
-        _new_section("classes", "Classes", [*_each(class_chart, results), class_table(results)], _run()),
-        _new_section("confusion", "Confusion of unseen classes", confusions, _run("--setting zsl")),
-        _new_section("architecture", "The network", [_network(results)]),
-        _new_section("audit", "Leakage audit", [audit_table(results)], _run(), ("audit",)),
-        _new_section("runs", "The runs", runs, _run(), ("costs", "parameters", "warnings")),
+        section("failures", "Failed cells", [failure_table(results)]),
+        section("overview", "At a glance", [overview_chart(results)], _run()),
+        section("ranks", "Over all data sets", ranks, f"{_run()} with three data sets and three methods or more"),
+        section("conventional", "Conventional setting", [accuracy_table(results, "zsl")], _run("--setting zsl")),
+        section("generalized", "Generalized setting", [accuracy_table(results, "gzsl")], _run("--setting gzsl")),
+        section("tradeoff", "Seen against unseen classes", trade_offs, _run("--setting gzsl --calibrated-h")),
+        section("tuning", "Tuned against default", [tuning_table(results)], _run("--tuned TUNED")),
+        section("significance", "Significance", [significance_table(results)], _run("--seeds 5")),
+        section("maps", "Maps of the embedding", [map_figure(*arrays) for arrays in maps], _run("--study map")),
+        section("spaces", "Embedding spaces", [space_table(results)], _run()),
+        section("rounds", "Pseudo-labels, round by round", _each(rounds_chart, results), _run("--setting zsl")),
+        section("studies", "Sensitivity to parameters", studies, _run("--study separation")),
+        section("classes", "Classes", [*_each(class_chart, results), class_table(results)], _run()),
+        section("confusion", "Confusion of unseen classes", confusions, _run("--setting zsl")),
+        section("architecture", "The network", [_network(results)]),
+        section("audit", "Leakage audit", [audit_table(results)], _run(), ("audit",)),
+        section("runs", "The runs", runs, _run(), ("costs", "parameters", "warnings")),
     ]
-    return [section for section in sections if section.blocks or section.made_by]
+    return [s for s in sections if s.blocks or s.made_by]
 
 
 def _run(words: str = "--methods all") -> str:
@@ -204,9 +198,6 @@ class Leader(NamedTuple):
     metric: str
     value: str
     by: str
-
-    def __str__(self) -> str:
-        return f"{self.metric} {self.value} by {self.by}"
 
 
 def headlines(results: Results) -> dict[str, list[Leader]]:
@@ -232,21 +223,9 @@ def _leader(results: Results, dataset: str, metric: str) -> Leader | None:
     return Leader(TITLES[metric], f"{best:.1f}", by + beside)
 
 
-def _new_section(
-    name: str,
-    title: str,
-    blocks: Iterable[Block | None],
-    made_by: str = "",
-    folded: tuple[str, ...] = (),
-) -> Section:
-    return Section(name, title, [block for block in blocks if block is not None], made_by, folded)
-
-
 def _each(draw: Callable[[Results, str], ReportFigure | None], results: Results) -> list[ReportFigure | None]:
     return [draw(results, dataset) for dataset in results.datasets]
 
-
-# The report: one self-contained page, and a file of every table and figure on it.
 
 Files = dict[str, str | bytes]  # name in the report's folder → content
 
@@ -276,8 +255,8 @@ def report(
     results, out = read_results(records), Path(out)
     maps = read_maps(results.folder, results.splits)
     _check_writable(out)
-    _check_overwrite(out, "index.html", _read(out))  # before the drawing begins
-    sections = [_with_notes(section, results) for section in all_sections(results, maps)]
+    _check_overwrite(out, "index.html", _read_manifest(out))  # before the drawing begins
+    sections = all_sections(results, maps)
     blocks = [block for section in sections for block in section.blocks]
     contents: Files = {}
     shown: dict[int, str] = {}
@@ -291,13 +270,6 @@ def report(
         for name, content in contents.items():  # the page comes last: until then, the older one is whole
             write_atomically(out / name, content)
     return out / "index.html"
-
-
-def _with_notes(section: Section, results: Results) -> Section:
-    """With what the project says of its own records beneath the tables and figures that it names."""
-    notes = results.settings.notes
-    blocks = [replace(b, notes=[*b.notes, *notes[b.name]]) if b.name in notes else b for b in section.blocks]
-    return replace(section, blocks=blocks)
 
 
 def _check_writable(out: Path) -> None:
@@ -349,6 +321,8 @@ def _page(results: Results, sections: list[Section], shown: dict[int, str]) -> s
     ]
     settings = results.settings
     links = "".join(f'<a href="{escape(to)}">{escape(words)}</a> ' for words, to in settings.links.items())
+    commands = "".join(f"<li>{escape(s.title)}: {html_sentence(s.made_by)}</li>" for s in missing)
+    commands = f'<section id="missing"><h2>Not in these records</h2><ul class="missing">{commands}</ul></section>'
     style = re.sub(r"/\*.*?\*/", "", template_files.joinpath("page.css").read_text(encoding="utf-8"))
     return template.substitute(
         title=escape(settings.title),
@@ -358,7 +332,7 @@ def _page(results: Results, sections: list[Section], shown: dict[int, str]) -> s
         marks=escape(" ".join([*mark_notes(results, results.methods)[1:], chosen_note(results)])),
         headlines="".join(_headline(dataset, leaders) for dataset, leaders in headlines(results).items()),
         contents="".join(f'<li><a href="#{s.name}">{escape(s.title)}</a></li>' for s in present),
-        sections="".join(_section(section, shown) for section in present) + _missing(missing),
+        sections="".join(_section(section, shown) for section in present) + commands * bool(missing),
     )
 
 
@@ -373,9 +347,7 @@ def _headline(dataset: str, leaders: list[Leader]) -> str:
 
 def _section(section: Section, shown: dict[int, str]) -> str:
     parts = []
-    for is_small, blocks in groupby(
-        section.blocks, key=lambda block: isinstance(block, ReportFigure) and block.is_small
-    ):
+    for is_small, blocks in groupby(section.blocks, key=lambda b: isinstance(b, ReportFigure) and b.is_small):
         html = ""
         for block in blocks:
             folded = block.name in section.folded
@@ -383,11 +355,3 @@ def _section(section: Section, shown: dict[int, str]) -> str:
             html += opening + shown[id(block)] + end
         parts.append(f'<div class="grid">{html}</div>' if is_small else html)
     return f'<section id="{section.name}"><h2>{escape(section.title)}</h2>{"".join(parts)}</section>'
-
-
-def _missing(sections: list[Section]) -> str:
-    """What these records do not show, and the commands that make such records."""
-    if not sections:
-        return ""
-    lines = "".join(f"<li>{escape(s.title)}: {html_sentence(s.made_by)}</li>" for s in sections)
-    return f'<section id="missing"><h2>Not in these records</h2><ul class="missing">{lines}</ul></section>'
