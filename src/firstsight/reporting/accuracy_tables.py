@@ -311,7 +311,7 @@ def rank_table(results: Results, found: list[Ranking]) -> Table | None:
     ]
     notes = [
         "Rank 1 is the best of a data set, equals share the mean of their places; the mean is over data sets. "
-        "Inductive and transductive methods are ranked apart, since these have seen the test rows.",
+        "Inductive and transductive methods are ranked apart, since these have seen the test rows."
     ]
     title = f"Mean rank over {' or '.join(sorted({str(len(ranking.datasets)) for ranking in found}))} data sets"
     return Table("ranks", title, [*words("method"), *(Column(RANKED[m]) for m in metrics)], rows, notes, tidy)
@@ -383,7 +383,7 @@ def _compared(
 ) -> tuple[list[TableCell], dict[str, Any]]:
     figures = [results.by_seed(dataset, method, metric) for method in (first, second)]
     comparison = compare(*figures)
-    classes = compare_classes(*(_accuracies(results, dataset, method, metric) for method in (first, second)))
+    classes = compare_classes(*(_accuracies(results, dataset, m, metric) for m in (first, second)))
     difference = mean(figures[0].values()) - mean(figures[1].values())
     shown = signed(difference)
     texts = [results.label(first), results.label(second), "tie" if shown == signed(0.0) else shown, comparison.seeds]
@@ -396,10 +396,8 @@ def _compared(
 
 
 def _accuracies(results: Results, dataset: str, method: str, metric: str) -> Accuracies:
-    comparison = {
-        accuracy: results.class_accuracies(dataset, accuracy).get(method, {}) for accuracy in _CLASS_FIGURES[metric]
-    }
-    return comparison if all(comparison.values()) else {}
+    accuracies = {a: results.class_accuracies(dataset, a).get(method, {}) for a in _CLASS_FIGURES[metric]}
+    return accuracies if all(accuracies.values()) else {}
 
 
 def _verdict_over_seeds(comparison: Comparison, fewest: int) -> str:
@@ -415,6 +413,4 @@ def _verdict(p: float) -> str:
 
 
 def _shown(p: float | None) -> str:
-    if p is None:
-        return "–"
-    return "< 0.0001" if p < 1e-4 else f"{p:.4f}"
+    return "–" if p is None else "< 0.0001" if p < 1e-4 else f"{p:.4f}"

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from firstsight._io.files import read_regular, write_atomically
 from firstsight.errors import CannotWrite
 from firstsight.evaluation import TITLES
+from firstsight.reporting import charts, run_tables
 from firstsight.reporting.accuracy_tables import (
     accuracy_table,
     calibration_table,
@@ -28,30 +29,9 @@ from firstsight.reporting.accuracy_tables import (
     rankings,
     significance_table,
 )
-from firstsight.reporting.charts import (
-    class_chart,
-    confusion_chart,
-    overview_chart,
-    rank_chart,
-    rounds_chart,
-    study_chart,
-    trade_off_chart,
-)
 from firstsight.reporting.embedding_maps import Maps, map_figure, network_drawing, read_maps
 from firstsight.reporting.figure_style import NARROW, WIDE, ReportFigure, png_of, svg_of
 from firstsight.reporting.results import Results, published, read_results
-from firstsight.reporting.run_tables import (
-    STUDY,
-    audit_table,
-    class_table,
-    confusion_table,
-    cost_table,
-    failure_table,
-    parameter_table,
-    space_table,
-    tuning_table,
-    warning_table,
-)
 from firstsight.reporting.table import (
     Table,
     csv_table,
@@ -153,29 +133,29 @@ def all_sections(results: Results, maps: Maps) -> list[Section]:
         noted = [replace(block, notes=[*block.notes, *notes.get(block.name, [])]) for block in blocks if block]
         return Section(name, title, noted, made_by, folded)
 
-    names = sorted({r.study for r in results.studies} - {"", STUDY})
-    ranks = [*(rank_chart(results, ranking) for ranking in found), rank_table(results, found)]
-    trade_offs = [*_each(trade_off_chart, results), calibration_table(results)]
-    studies = [study_chart(results, dataset, study) for study in names for dataset in results.datasets]
-    confusions = [*_each(confusion_chart, results), confusion_table(results)]
-    runs = [cost_table(results), parameter_table(results), warning_table(results)]
+    names = sorted({r.study for r in results.studies} - {"", run_tables.STUDY})
+    ranks = [*(charts.rank_chart(results, ranking) for ranking in found), rank_table(results, found)]
+    trade_offs = [*_each(charts.trade_off_chart, results), calibration_table(results)]
+    studies = [charts.study_chart(results, dataset, study) for study in names for dataset in results.datasets]
+    confusions = [*_each(charts.confusion_chart, results), run_tables.confusion_table(results)]
+    runs = [run_tables.cost_table(results), run_tables.parameter_table(results), run_tables.warning_table(results)]
     sections = [
-        section("failures", "Failed cells", [failure_table(results)]),
-        section("overview", "At a glance", [overview_chart(results)], _run()),
+        section("failures", "Failed cells", [run_tables.failure_table(results)]),
+        section("overview", "At a glance", [charts.overview_chart(results)], _run()),
         section("ranks", "Over all data sets", ranks, f"{_run()} with three data sets and three methods or more"),
         section("conventional", "Conventional setting", [accuracy_table(results, "zsl")], _run("--setting zsl")),
         section("generalized", "Generalized setting", [accuracy_table(results, "gzsl")], _run("--setting gzsl")),
         section("tradeoff", "Seen against unseen classes", trade_offs, _run("--setting gzsl --calibrated-h")),
-        section("tuning", "Tuned against default", [tuning_table(results)], _run("--tuned TUNED")),
+        section("tuning", "Tuned against default", [run_tables.tuning_table(results)], _run("--tuned TUNED")),
         section("significance", "Significance", [significance_table(results)], _run("--seeds 5")),
         section("maps", "Maps of the embedding", [map_figure(*arrays) for arrays in maps], _run("--study map")),
-        section("spaces", "Embedding spaces", [space_table(results)], _run()),
-        section("rounds", "Pseudo-labels, round by round", _each(rounds_chart, results), _run("--setting zsl")),
+        section("spaces", "Embedding spaces", [run_tables.space_table(results)], _run()),
+        section("rounds", "Pseudo-labels, round by round", _each(charts.rounds_chart, results), _run("--setting zsl")),
         section("studies", "Sensitivity to parameters", studies, _run("--study separation")),
-        section("classes", "Classes", [*_each(class_chart, results), class_table(results)], _run()),
+        section("classes", "Classes", [*_each(charts.class_chart, results), run_tables.class_table(results)], _run()),
         section("confusion", "Confusion of unseen classes", confusions, _run("--setting zsl")),
         section("architecture", "The network", [_network(results)]),
-        section("audit", "Leakage audit", [audit_table(results)], _run(), ("audit",)),
+        section("audit", "Leakage audit", [run_tables.audit_table(results)], _run(), ("audit",)),
         section("runs", "The runs", runs, _run(), ("costs", "parameters", "warnings")),
     ]
     return [s for s in sections if s.blocks or s.made_by]

@@ -119,14 +119,14 @@ class Results:
         self.methods = sorted({r.method for r in self.records}, key=paper_order)
         self.splits = {r.dataset: r.split for r in self.records if r.split}
         self.failed = [r for r in self.records if r.status == "failed"]
-        self._by_cell: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
+        self.cells: dict[tuple[str, str, str], list[Record]] = defaultdict(list)  # by data set, method and setting
         for record in self.tables:
-            self._by_cell[record.dataset, record.method, record.setting].append(record)
+            self.cells[record.dataset, record.method, record.setting].append(record)
         self.example = {r.method: r for r in reversed(self.records)}  # one record per method: its space and kind
 
     def runs(self, dataset: str, method: str, setting: str, status: str = "done") -> list[Record]:
         """The records of the tables of one data set, method and setting, by seed."""
-        return [r for r in self._by_cell.get((dataset, method, setting), []) if r.status == status]
+        return [r for r in self.cells.get((dataset, method, setting), []) if r.status == status]
 
     def by_seed(self, dataset: str, method: str, metric: str) -> dict[int, float]:
         """A figure of each seed that has it."""
@@ -195,12 +195,6 @@ def read_results(path: str | Path) -> Results:
     records = read_records(path)
     if not records:
         raise BadInput(f"The .jsonl files of {path} hold no record; `firstsight benchmark … --out {path}` makes some.")
-    _check_one_source(records)
-    folder = path if path.is_dir() else path.parent
-    return Results(records, folder, read_settings(folder))
-
-
-def _check_one_source(records: list[Record]) -> None:
     first: dict[tuple[str, str], str] = {}
     for record in records:
         for what, fingerprint in (("splits", record.split), ("feature files", record.features)):
@@ -209,6 +203,8 @@ def _check_one_source(records: list[Record]) -> None:
                     f"The records of {record.dataset} come from different {what}; their figures cannot stand in one "
                     "table: keep those of one."
                 )
+    folder = path if path.is_dir() else path.parent
+    return Results(records, folder, read_settings(folder))
 
 
 def figure_of(record: Record, metric: str) -> float | None:

@@ -46,19 +46,18 @@ def warning_table(results: Results) -> Table | None:
 
 def cost_table(results: Results) -> Table | None:
     """Seconds and memory of every cell, mean over seeds."""
-    known = [r for r in results.tables if r.status == "done" and (r.seconds or r.peak_mib)]
-    if not known:
-        return None
-    columns = words("data set", "method", "setting")
-    columns += map(Column, ("seeds", "seconds", "of these fit", "CPU seconds of the fit", "peak MiB", "threads"))
     rows: list[Row] = []
-    for runs in _cells(known):
-        first = runs[0]
-        texts = [first.dataset, first.method, first.setting, str(len(runs))]
+    for cell, of_cell in results.cells.items():
+        runs = [r for r in of_cell if r.status == "done" and (r.seconds or r.peak_mib)]
+        if not runs:
+            continue
+        texts = [*cell, str(len(runs))]
         texts += [spread(getattr(r, name) for r in runs) for name in ("seconds", "fit_seconds", "cpu_seconds")]
         peaks, threads = ({getattr(r, name) for r in runs} - {None} for name in ("peak_mib", "threads"))
         texts += [f"{max(peaks):,}" if peaks else "–", "–".join(map(str, sorted(threads))) or "–"]
         rows.append([*map(TableCell, texts)])
+    if not rows:
+        return None
     fits: dict[tuple[str, ...], float] = {}
     for r in results.records:  # an inductive method is fitted once for both settings
         parts = (r.dataset, r.method, str(r.seed), _words(r.variant), r.setting * r.transductive)
@@ -66,24 +65,26 @@ def cost_table(results: Results) -> Table | None:
     versions = sorted({_words(r.versions) for r in results.records if r.versions})
     notes = ["An inductive method is fitted once for both settings."]
     notes += [f"Versions: {version}." for version in versions]
+    columns = words("data set", "method", "setting")
+    columns += map(Column, ("seeds", "seconds", "of these fit", "CPU seconds of the fit", "peak MiB", "threads"))
     return Table("costs", f"What the runs cost: {_duration(sum(fits.values()))} in all", columns, rows, notes)
 
 
 def parameter_table(results: Results) -> Table | None:
     """The parameters of every cell of the tables, and how they were chosen."""
-    known = [r for r in results.tables if r.parameters]
-    if not known:
-        return None
     settings: dict[tuple[str, str, str, str], list[str]] = {}
-    for runs in _cells(known):
-        first = runs[0]
-        name = f"{first.method} ({first.estimator})" if first.estimator else first.method
-        distinct = " / ".join(dict.fromkeys(_words(r.parameters) for r in runs))
-        chosen = " / ".join(dict.fromkeys(map(_chosen, runs)))
-        settings.setdefault((name, chosen, distinct, first.dataset), []).append(first.setting)
+    for (dataset, method, setting), of_cell in results.cells.items():
+        runs = [r for r in of_cell if r.parameters]
+        if runs:
+            name = f"{method} ({runs[0].estimator})" if runs[0].estimator else method
+            distinct = " / ".join(dict.fromkeys(_words(r.parameters) for r in runs))
+            chosen = " / ".join(dict.fromkeys(map(_chosen, runs)))
+            settings.setdefault((name, chosen, distinct, dataset), []).append(setting)
+    if not settings:
+        return None
     datasets: dict[tuple[str, ...], list[str]] = {}  # what is the same on several data sets stands in one row
-    for (method, chosen, distinct, dataset), names in settings.items():
-        datasets.setdefault((method, ", ".join(names), chosen, distinct), []).append(dataset)
+    for (name, chosen, distinct, dataset), names in settings.items():
+        datasets.setdefault((name, ", ".join(names), chosen, distinct), []).append(dataset)
     rows = [[TableCell(", ".join(names)), *map(TableCell, alike)] for alike, names in datasets.items()]
     notes = [
         "Tuned: on validation classes of the training set. Set by hand: the user gave the values of those named; the "
@@ -102,14 +103,6 @@ def _chosen(record: Record) -> str:
         del source["kept_defaults"]
     by_hand = ", ".join(record.tuned.set_by_hand)
     return f"tuned on validation classes ({_words(source)})" + (f"; set by hand: {by_hand}" if by_hand else "")
-
-
-def _cells(records: list[Record]) -> list[list[Record]]:
-    """Records of the same data set, method and setting, which differ by seed alone."""
-    groups: dict[tuple[str, str, str], list[Record]] = {}
-    for r in records:
-        groups.setdefault((r.dataset, r.method, r.setting), []).append(r)
-    return list(groups.values())
 
 
 def _duration(seconds: float) -> str:
@@ -135,16 +128,13 @@ _TOUCHED = {
 
 def leaks(touched: Touched, transductive: bool) -> list[str]:
     """What a fit has touched and should not have."""
-    leaked = []
-    if touched.test_rows_labelled:
-        leaked.append("labels of test rows")
-    if touched.unseen_classes_labelled:
-        leaked.append("labels of unseen classes")
-    if not transductive and touched.unlabelled_rows:
-        leaked.append("unlabelled rows, though inductive")
-    if not transductive and touched.unseen_descriptions_in_fit:
-        leaked.append("descriptions of unseen classes, though inductive")
-    return leaked
+    found = {
+        "labels of test rows": touched.test_rows_labelled,
+        "labels of unseen classes": touched.unseen_classes_labelled,
+        "unlabelled rows, though inductive": not transductive and touched.unlabelled_rows,
+        "descriptions of unseen classes, though inductive": not transductive and touched.unseen_descriptions_in_fit,
+    }
+    return [what for what, leaked in found.items() if leaked]
 
 
 def audit_table(results: Results) -> Table | None:
@@ -171,9 +161,8 @@ def audit_table(results: Results) -> Table | None:
                 TableCell(finding, detail=touched.note, mark="failed" if leaked else ""),
             ]
         )
-    leaking = sum(len(runs) for (_, _, leaked, _), runs in alike.items() if leaked)
+    watched, leaking = sum(map(len, alike.values())), sum(len(runs) for key, runs in alike.items() if key[2])
     said = f"{leaking} of them more than they should" if leaking else "none a label that it should not know"
-    watched = sum(map(len, alike.values()))
     notes = [
         "Clean: no label of a test row or of an unseen class has reached the fit, and if the method is inductive, no "
         "unlabelled row and no description of an unseen class either.",
@@ -212,9 +201,9 @@ def _compared(results: Results, dataset: str, method: str, metric: str) -> tuple
     values = {r.seed: value for r in tuned if (value := figure_of(r, metric)) is not None}
     if not values:
         return TableCell("–"), {}
+    over_all = round(mean(values.values()), 2)
     if all(r.tuned and r.tuned.kept_defaults for r in tuned):
-        same = round(mean(values.values()), 2)
-        return TableCell(f"{same:.1f}", "="), {"tuned": same, "default": same, "seeds": len(values)}
+        return TableCell(f"{over_all:.1f}", "="), {"tuned": over_all, "default": over_all, "seeds": len(values)}
     before = {
         r.seed: value
         for r in results.studies
@@ -223,7 +212,7 @@ def _compared(results: Results, dataset: str, method: str, metric: str) -> tuple
     }
     both = sorted(set(values) & set(before))
     if not both:
-        return TableCell(f"{mean(values.values()):.1f}", "defaults not run"), {"tuned": round(mean(values.values()), 2)}
+        return TableCell(f"{mean(values.values()):.1f}", "defaults not run"), {"tuned": over_all}
     new, old = (mean(by_seed[seed] for seed in both) for by_seed in (values, before))
     line = {"tuned": round(new, 2), "default": round(old, 2), "seeds": len(both)}
     return TableCell(f"{new:.1f}", f"{old:.1f}, {signed(new - old)}"), line
@@ -289,18 +278,16 @@ def _space_facts(results: Results, dataset: str, method: str) -> Values:
 
 
 def _cell(values: Values, fact: str) -> TableCell:
-    inside = values.get(f"own {fact}", [])
-    return TableCell(_mean(values.get(fact, [])), detail=f"own {_mean(inside)}" if inside else "")
+    shown, inside = (
+        f"{mean(v):.2f}".replace("-", "−") if v else "–" for v in (values.get(fact), values.get("own " + fact))
+    )
+    return TableCell(shown, detail=f"own {inside}" if inside != "–" else "")
 
 
 def _line(values: Values, fact: str) -> dict[str, Any]:
     figures = values[fact]
     deviation = {"deviation": round(stdev(figures), 4)} if len(figures) > 1 else {}
     return {"fact": fact, "mean": round(mean(figures), 4), **deviation, "runs": len(figures)}
-
-
-def _mean(values: list[float]) -> str:
-    return f"{mean(values):.2f}".replace("-", "−") if values else "–"
 
 
 def easiest_first(accuracies: dict[str, dict[str, float]]) -> list[str]:

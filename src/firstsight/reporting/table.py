@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from itertools import groupby
@@ -13,8 +13,6 @@ from statistics import mean, stdev
 from typing import Any
 
 from firstsight._io.files import csv_text
-
-# What a table of the report is, before it becomes HTML, LaTeX, Markdown or CSV.
 
 
 @dataclass(frozen=True)
@@ -79,8 +77,6 @@ def signed(value: float, digits: int = 1) -> str:
     return shown[1:] if float(shown) == 0 else shown.replace("-", "−")
 
 
-# A table as HTML, LaTeX, Markdown or CSV; whatever a record says is escaped in each.
-
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
@@ -88,13 +84,16 @@ _LATEX = {
     "✓": r"$\surd$", "↓": r"$\downarrow$", "↑": r"$\uparrow$", "†": r"$\dagger$", "→": r"$\to$",
     "≥": r"$\geq$", "≤": r"$\leq$", "\"": "''",
 }  # fmt: skip
-_LONG = ' class="long"'
 _MARKDOWN = set("\\`*_{}[]<>#|~$")
 
 
 def html_table(table: Table) -> str:
     """The table in a box of its own that scrolls sideways where the screen is narrow."""
-    head = "".join(f"<tr>{line}</tr>" for line in _html_head(table.columns))
+    heads = [f'<th scope="col"{_align(column)}>{escape(column.title)}</th>' for column in table.columns]
+    head = f"<tr>{''.join(heads)}</tr>"
+    if any(column.group for column in table.columns):
+        over = (f'<th colspan="{n}" scope="colgroup" class="group">{escape(g)}</th>' for g, n in _groups(table.columns))
+        head = f"<tr>{''.join(over)}</tr>{head}"
     body = []
     n_bars = max((sum(c.share is not None for c in row) for row in table.rows if not isinstance(row, str)), default=0)
     bars = f' style="--bars:{n_bars}"' if n_bars else ""
@@ -102,12 +101,8 @@ def html_table(table: Table) -> str:
         if isinstance(row, str):
             body.append(f'<tr class="heading"><th colspan="{len(table.columns)}"><span>{escape(row)}</span></th></tr>')
         else:
-            cells = zip(row, table.columns, strict=True)
-            body.append(
-                ('<tr class="ours">' if row[0].mark == "ours" else "<tr>")
-                + "".join(_html_cell(cell, column) for cell, column in cells)
-                + "</tr>"
-            )
+            cells = "".join(map(_html_cell, row, table.columns))
+            body.append(f'<tr class="ours">{cells}</tr>' if row[0].mark == "ours" else f"<tr>{cells}</tr>")
     return (
         f'<h3>{escape(table.title)}</h3><div class="scroll" tabindex="0" role="region" aria-label="'
         f'{escape(table.title)}"><table{bars}><thead>{head}</thead><tbody>{"".join(body)}</tbody></table></div>'
@@ -199,27 +194,17 @@ def _groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
     return [(group, len(list(neighbours))) for group, neighbours in groupby(columns, key=lambda column: column.group)]
 
 
-def _html_head(columns: Sequence[Column]) -> Iterator[str]:
-    if any(column.group for column in columns):
-        yield "".join(
-            f'<th colspan="{n}" scope="colgroup" class="group">{escape(group)}</th>' for group, n in _groups(columns)
-        )
-    yield "".join(f'<th scope="col"{_align(column)}>{escape(column.title)}</th>' for column in columns)
-
-
 def _html_cell(cell: TableCell, column: Column) -> str:
     text = re.sub(r"(?<=[a-z][_.])(?=[A-Za-z])", "<wbr>", escape(cell.text))  # names of classes may break there
-    if cell.mark == "best":
-        text = f"<strong>{text}</strong>"
-    elif cell.mark == "second":
-        text = f"<u>{text}</u>"
-    elif cell.mark == "failed":
-        text = f'<span class="failed">{text}</span>'
+    wrap = {"best": "<strong>%s</strong>", "second": "<u>%s</u>", "failed": '<span class="failed">%s</span>'}
+    text = wrap.get(cell.mark, "%s") % text
     text += f"<sup>{escape(cell.sign)}</sup>" if cell.sign else ""
     detail = f"<small>{escape(cell.detail)}</small>" if cell.detail else ""
     long = not column.is_number and max(len(cell.text), len(cell.detail)) > 36
-    look = f' class="number bar" style="--share:{cell.share:.3f}"' if cell.share is not None else _align(column)
-    return f"<td{_LONG if long else look}>{text}{detail}</td>"
+    look = ' class="long"' if long else _align(column)
+    if cell.share is not None and not long:
+        look = f' class="number bar" style="--share:{cell.share:.3f}"'
+    return f"<td{look}>{text}{detail}</td>"
 
 
 def _align(column: Column) -> str:
