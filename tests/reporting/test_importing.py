@@ -16,7 +16,7 @@ names = [m.name for m in pkgutil.walk_packages(firstsight.reporting.__path__, "f
 for name in names:
     importlib.import_module(name)
 after = matplotlib.rcParams.copy(), list(warnings.filters)
-assert len(names) > 8, names
+assert "firstsight.reporting.charts" in names, names
 for one, other in zip(before, after):
     assert one == other, (one, other)
 import sys
