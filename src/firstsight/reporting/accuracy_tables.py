@@ -226,15 +226,9 @@ def _trade_off(results: Results, dataset: str, method: str) -> Values:
     if not runs:
         return {}
     fixed = [measured.calibrated for _, measured in runs if measured.calibrated]
-    values_of: dict[str, list[float | None]] = {
-        "ausuc": [measured.ausuc for _, measured in runs],
-        "h": [r.h for r, _ in runs],
-        "calibrated_h": [f.h for f in fixed],
-        "calibrated_ts": [f.ts for f in fixed],
-        "calibrated_tr": [f.tr for f in fixed],
-        "calibrated_constant": [f.constant for f in fixed],
-    }
-    return {name: [v for v in values if v is not None] for name, values in values_of.items()}
+    figures = {"ausuc": [measured.ausuc for _, measured in runs], "h": [r.h for r, _ in runs]}
+    figures |= {f"calibrated_{name}": [getattr(f, name) for f in fixed] for name in ("h", "ts", "tr", "constant")}
+    return {name: [v for v in values if v is not None] for name, values in figures.items()}
 
 
 RANKED = {"t1": TITLES["t1"], "h": TITLES["h"], CALIBRATED_H: "H calibrated"}
@@ -330,8 +324,7 @@ _CLASS_FIGURES = {"t1": ("t1",), "h": ("ts", "tr")}  # a figure, and the accurac
 
 def significance_table(results: Results) -> Table | None:
     """The leader against the runner-up in T1 and H: among all ranked methods, and among inductive ones."""
-    columns = words("figure", "among", "leader", "runner-up")
-    columns += [Column("difference"), Column("seeds")]
+    columns = [*words("figure", "among", "leader", "runner-up"), Column("difference"), Column("seeds")]
     columns += [Column("p\u00a0(t\u00a0test)", "over seeds"), Column("p\u00a0(exact)", "over seeds")]
     columns += [Column("significant", "over seeds", is_number=False)]
     columns += [Column("p\u00a0(swaps)", "over classes"), Column("significant", "over classes", is_number=False)]

@@ -413,9 +413,10 @@ def study_chart(results: Results, dataset: str, study: str) -> ReportFigure | No
     lines: dict[str, dict[str, Points]] = defaultdict(lambda: {metric: defaultdict(list) for metric in LINES})
     collapsed: dict[str, set[float]] = defaultdict(set)
     for record in results.studies:
+        if (record.dataset, record.study, record.status) != (dataset, study, "done"):
+            continue
         value = record.variant.get(study)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or (record.dataset, record.study, record.status) != (dataset, study, "done"):
+        if not isinstance(value, int | float) or isinstance(value, bool):
             continue
         if record.collapsed:
             collapsed[record.method].add(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +42,14 @@ MOST_NAMED = len(MANY_COLOURS)  # classes in a legend
 def read_map(path: Path) -> Arrays:
     """The arrays of one map file, checked so far that they can be drawn."""
     keys = ["dataset", "split", *(f"{which}_{part}" for which in WHICH for part in ("labels", "names", "seen"))]
-    keys += [f"{space}_{which}_{part}" for space in SPACES for which in WHICH for part in ("points", "classes")]
+    keys += map("_".join, product(SPACES, WHICH, ("points", "classes")))
     try:
         arrays = read_arrays(path, keys)
     except UnreadableFile as error:
         raise UnreadableFile(f"{path} is not a map of `firstsight benchmark`; remove it. {error}") from None
-    for space in SPACES:
-        for which in WHICH:
-            if f"{space}_{which}_points" in arrays and not _fits(arrays, space, which):
-                raise UnreadableFile(f"{path} is damaged: {space}_{which} does not fit its labels; remove it.")
+    for space, which in product(SPACES, WHICH):
+        if f"{space}_{which}_points" in arrays and not _fits(arrays, space, which):
+            raise UnreadableFile(f"{path} is damaged: {space}_{which} does not fit its labels; remove it.")
     return arrays
 
 
@@ -140,10 +140,8 @@ def _legend(part: SubFigure, arrays: Arrays, which: str, columns: int) -> None:
         for i, name in enumerate(names)
     ]
     dots = [Line2D([], [], marker="o", linestyle="", color=_colour(i)) for i in range(len(names))]
-    size = 8 if columns > 2 else 6.5
-    part.legend(
-        dots, labels, loc="outside lower center", ncols=min(len(names), columns), fontsize=size, columnspacing=1
-    )
+    look: Any = {"fontsize": 8 if columns > 2 else 6.5, "columnspacing": 1}
+    part.legend(dots, labels, loc="outside lower center", ncols=min(len(names), columns), **look)
 
 
 def _seen(arrays: Arrays, which: str) -> np.ndarray:
@@ -158,14 +156,13 @@ def _panel(axis: Axes, arrays: Arrays, space: str, which: str) -> None:
     for position in range(n_classes):
         members = points[labels == position]
         axis.scatter(members[:, 0], members[:, 1], s=size, color=_colour(position), alpha=0.65, linewidths=0)
-        anchor = squares[position] if position < len(squares) else np.median(members, axis=0) if len(members) else None
+        anchor = np.median(members, axis=0) if len(members) else None
         if position < len(squares):
-            x, y = squares[position]
-            axis.scatter(x, y, s=52, marker="s", color=_colour(position), edgecolors=INK, zorder=3)
+            anchor = squares[position]
+            axis.scatter(*anchor, s=52, marker="s", color=_colour(position), edgecolors=INK, zorder=3)
         if len(COLOURS) < n_classes <= MOST_NAMED and anchor is not None:
-            number = axis.annotate(
-                str(position + 1), anchor, (4, 4), textcoords="offset points", fontsize=7.5, zorder=4
-            )
+            text = str(position + 1)
+            number = axis.annotate(text, anchor, (4, 4), textcoords="offset points", fontsize=7.5, zorder=4)
             number.set_path_effects([withStroke(linewidth=2, foreground=PAPER)])
 
 
@@ -290,11 +287,7 @@ def embedding_map(
 
 
 def sample_predictions(
-    images: np.ndarray,
-    truth: Sequence[str],
-    answers: Mapping[str, Sequence[str]],
-    title: str,
-    columns: int = 12,
+    images: np.ndarray, truth: Sequence[str], answers: Mapping[str, Sequence[str]], title: str, columns: int = 12
 ) -> Figure:
     """Pictures with their true class and, per method, the answer: blue where right, vermilion where wrong."""
     rows = -(-len(images) // columns)

@@ -182,9 +182,8 @@ class Leader(NamedTuple):
 
 def headlines(results: Results) -> dict[str, list[Leader]]:
     """Return the leaders of each data set."""
-    leaders = {d: [_leader(results, d, metric) for metric in ("t1", "h")] for d in results.datasets}
-    found = {dataset: [leader for leader in both if leader] for dataset, both in leaders.items()}
-    return {dataset: both for dataset, both in found.items() if both}
+    found = {d: [leader for m in ("t1", "h") if (leader := _leader(results, d, m))] for d in results.datasets}
+    return {dataset: leaders for dataset, leaders in found.items() if leaders}
 
 
 def _leader(results: Results, dataset: str, metric: str) -> Leader | None:

@@ -265,15 +265,10 @@ def _space_facts(results: Results, dataset: str, method: str) -> Values:
     for setting in ("zsl", "gzsl"):
         facts = [r.space_facts for r in results.runs(dataset, method, setting) if r.space_facts]
         if facts:
-            embeddings = [f.embedding for f in facts if f.embedding]
-            figures = {
-                "compactness": [f.compactness for f in facts],
-                "separability": [f.separability for f in facts],
-                "hubness": [f.hubness for f in facts],
-                "own compactness": [f.compactness for f in embeddings],
-                "own separability": [f.separability for f in embeddings],
-            }
-            return {name: [v for v in values if v is not None] for name, values in figures.items()}
+            inside = [f.embedding for f in facts if f.embedding]
+            values = {fact: [getattr(f, fact) for f in facts] for fact in _FACTS}
+            values |= {f"own {fact}": [getattr(f, fact) for f in inside] for fact in ("compactness", "separability")}
+            return {name: [v for v in of_fact if v is not None] for name, of_fact in values.items()}
     return {}
 
 
