@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -127,7 +127,6 @@ def train(
     generator: torch.Generator,
     weight_decay: float = 0.0,
     optimizer: str = "adam",
-    momentum: float = 0.0,
     schedule: str = "constant",
     precision: str = "float32",
     description: str = "training",
@@ -147,7 +146,7 @@ def train(
             weights, lr=learning_rate, weight_decay=weight_decay, fused=True
         )
     else:
-        steps = torch.optim.SGD(weights, lr=learning_rate, weight_decay=weight_decay, momentum=momentum, fused=True)
+        steps = torch.optim.SGD(weights, lr=learning_rate, weight_decay=weight_decay, fused=True)
     history = []
     with progress(description, epochs, verbose) as show:
         for epoch in range(epochs):
@@ -170,6 +169,21 @@ def train(
             history.append(total / n_rows)
             show(epoch + 1, f"loss {history[-1]:.4g}")
     return history
+
+
+def train_model(
+    model: Any,
+    weights: Iterable[Tensor],
+    loss: Callable[[Tensor], Tensor],
+    n_rows: int,
+    generator: torch.Generator,
+    **changes: Any,
+) -> list[float]:
+    """`train` with the parameters that the model has for it, under the model's name; `changes` take precedence."""
+    of_model = {n: getattr(model, n) for n in ("epochs", "batch_size", "learning_rate", "precision", "verbose")}
+    return train(
+        weights, loss, n_rows, generator=generator, **{"description": type(model).__name__, **of_model, **changes}
+    )
 
 
 # Two-layer network

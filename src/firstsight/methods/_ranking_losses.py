@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from firstsight.devices import Precision, find_device, torch
-from firstsight.methods._gradient_training import as_tensor, make_generator, to_numpy, train
+from firstsight.methods._gradient_training import as_tensor, make_generator, to_numpy, train_model
 from firstsight.methods._moments import mean_square
 from firstsight.methods._validation import Range
 from firstsight.methods.base import RandomState, Scaling, ZeroShotClassifier
@@ -59,18 +59,14 @@ class BilinearRanking(ZeroShotClassifier):
         device = find_device(self.device)
         rows, labels, A = (as_tensor(values, device) for values in (X, y, S))
         W = A.new_zeros(X.shape[1], S.shape[1])
-        self.history_ = train(
+        self.history_ = train_model(
+            self,
             [W],
             lambda batch: self._loss(rows[batch] @ W @ A.T, labels[batch], self.margin),
             len(rows),
-            epochs=self.epochs,
-            batch_size=self.batch_size,
+            make_generator(self.random_state),
             learning_rate=self.learning_rate / (mean_square(X) * mean_square(S)),
-            generator=make_generator(self.random_state),
             optimizer="sgd",
-            precision=self.precision,
-            description=type(self).__name__,
-            verbose=self.verbose,
         )
         self.weights_ = to_numpy(W)
 

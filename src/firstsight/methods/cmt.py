@@ -18,7 +18,7 @@ from firstsight.methods._gradient_training import (
     new_layer,
     to_arrays,
     to_numpy,
-    train,
+    train_model,
     two_layers,
 )
 from firstsight.methods._validation import OneOf, Range
@@ -197,7 +197,8 @@ class CMT(ZeroShotClassifier):
             mapped = two_layers(weights, "map", rows[batch], torch.tanh)
             return (mapped - A[labels[batch]]).square().sum(1).mean()
 
-        self.history_ = self._train(weights.values(), map_loss, len(X), generator)
+        decay = 2 * self.penalty  # λ‖θ‖² has the gradient 2λθ
+        self.history_ = train_model(self, weights.values(), map_loss, len(X), generator, weight_decay=decay)
         self.weights_ = to_arrays(weights)
         if self.novelty is None:
             return
@@ -207,7 +208,7 @@ class CMT(ZeroShotClassifier):
             logits = torch.nn.functional.linear(rows[batch], *layer)
             return torch.nn.functional.cross_entropy(logits, labels[batch])
 
-        self._train(layer, seen_loss, len(X), generator)
+        train_model(self, layer, seen_loss, len(X), generator, weight_decay=decay)
         self.weights_ |= to_arrays({"seen.weight": layer[0], "seen.bias": layer[1]})
         mapped = self._map(X)
         if self.novelty == "gaussian":
@@ -238,21 +239,6 @@ class CMT(ZeroShotClassifier):
         if self.novelty is not None:
             raise NotImplementedError(f"with novelty={self.novelty!r} it asks whether a class was seen")
         return graph.closeness(graph.two_layers(X, self.weights_, "map", activation="Tanh"), A)
-
-    def _train(self, weights, loss, n_rows, generator):
-        return train(
-            weights,
-            loss,
-            n_rows,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            weight_decay=2 * self.penalty,  # λ‖θ‖² has the gradient 2λθ
-            generator=generator,
-            precision=self.precision,
-            description="CMT",
-            verbose=self.verbose,
-        )
 
     def _map(self, X):
         device = find_device(self.device)

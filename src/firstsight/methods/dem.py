@@ -17,7 +17,7 @@ from firstsight.methods._gradient_training import (
     make_generator,
     to_arrays,
     to_numpy,
-    train,
+    train_model,
     two_layers,
 )
 from firstsight.methods._validation import Range
@@ -156,19 +156,8 @@ class DEM(ZeroShotClassifier):
             predicted = torch.relu(two_layers(weights, "embed", A[batch]))
             return class_mean_loss(predicted, means[batch], shares[batch], len(A))
 
-        self.history_ = train(
-            weights.values(),
-            loss,
-            len(A),
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            weight_decay=2 * self.penalty,  # λ‖θ‖² has the gradient 2λθ
-            generator=generator,
-            precision=self.precision,
-            description="DEM",
-            verbose=self.verbose,
-        )
+        # λ‖θ‖² has the gradient 2λθ
+        self.history_ = train_model(self, weights.values(), loss, len(A), generator, weight_decay=2 * self.penalty)
         self.weights_ = to_arrays(weights)
 
     def _embed_classes(self, A):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from firstsight.devices import Precision, find_device, torch
-from firstsight.methods._gradient_training import as_tensor, make_generator, to_numpy, train
+from firstsight.methods._gradient_training import as_tensor, make_generator, to_numpy, train_model
 from firstsight.methods._moments import mean_square
 from firstsight.methods._ranking_losses import random_wrong_class
 from firstsight.methods._validation import Range
@@ -146,18 +146,8 @@ class LatEm(ZeroShotClassifier):
             mapped = (rows[batch] @ W).view(len(batch), self.n_maps, a)
             return (self.margin + best_map(mapped, A[wrong]) - best_map(mapped, A[right])).relu().mean()
 
-        self.history_ = train(
-            [W],
-            loss,
-            len(rows),
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate / unit,
-            generator=generator,
-            optimizer="sgd",
-            precision=self.precision,
-            description=type(self).__name__,
-            verbose=self.verbose,
+        self.history_ = train_model(
+            self, [W], loss, len(rows), generator, learning_rate=self.learning_rate / unit, optimizer="sgd"
         )
         self.weights_ = np.ascontiguousarray(to_numpy(W).reshape(d, self.n_maps, a).transpose(1, 0, 2))
 

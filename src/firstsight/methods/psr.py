@@ -17,7 +17,7 @@ from firstsight.methods._gradient_training import (
     make_generator,
     to_arrays,
     to_numpy,
-    train,
+    train_model,
     two_layers,
 )
 from firstsight.methods._moments import mean_square
@@ -188,19 +188,7 @@ class PSR(ZeroShotClassifier):
                 + (x2 / a2 * self.reconstruction) * (back - A[batch]).square().sum(1).mean()
             )
 
-        self.history_ = train(
-            weights.values(),
-            loss,
-            len(A),
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            weight_decay=2 * x2 * self.penalty,
-            generator=generator,
-            precision=self.precision,
-            description="PSR",
-            verbose=self.verbose,
-        )
+        self.history_ = train_model(self, weights.values(), loss, len(A), generator, weight_decay=2 * x2 * self.penalty)
         # The decoder has done its work: a score needs the encoder alone.
         self.weights_ = to_arrays({n: w for n, w in weights.items() if n.startswith("encode")})
 

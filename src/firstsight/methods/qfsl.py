@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from firstsight.devices import Precision, find_device, torch
-from firstsight.methods._gradient_training import as_tensor, make_generator, to_arrays, train
+from firstsight.methods._gradient_training import as_tensor, make_generator, to_arrays, train_model
 from firstsight.methods._validation import Range
 from firstsight.methods.base import RandomState, Scaling, Setting, TransductiveClassifier
 
@@ -144,18 +144,7 @@ class QFSL(TransductiveClassifier):
 
         self.history_ = []
         for objective, epochs in ((seen_only, self.warm_up), (loss, self.epochs)):
-            self.history_ += train(
-                [W, bias],
-                objective,
-                len(rows),
-                epochs=epochs,
-                batch_size=self.batch_size,
-                learning_rate=self.learning_rate,
-                generator=generator,
-                precision=self.precision,
-                description=type(self).__name__,
-                verbose=self.verbose,
-            )
+            self.history_ += train_model(self, [W, bias], objective, len(rows), generator, epochs=epochs)
         self.weights_ = to_arrays({"weight": W, "bias": bias})
 
     def _embed_classes(self, A):

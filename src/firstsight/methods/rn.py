@@ -16,7 +16,7 @@ from firstsight.methods._gradient_training import (
     new_layer,
     to_arrays,
     to_numpy,
-    train,
+    train_model,
     two_layers,
 )
 from firstsight.methods._validation import Range
@@ -203,19 +203,9 @@ class RN(ZeroShotClassifier):
             error = (relation_logits(weights, of_row, of_class).sigmoid() - same).square()
             return (error * max(len(present) - 1, 1) ** (self.balance * same)).mean()
 
-        self.history_ = train(
-            weights.values(),
-            loss,
-            len(rows),
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            weight_decay=2 * self.penalty,  # λ‖θ‖² has the gradient 2λθ
-            schedule="cosine",
-            generator=generator,
-            precision=self.precision,
-            description="RN",
-            verbose=self.verbose,
+        # λ‖θ‖² has the gradient 2λθ
+        self.history_ = train_model(
+            self, weights.values(), loss, len(rows), generator, weight_decay=2 * self.penalty, schedule="cosine"
         )
         self.weights_ = to_arrays(weights)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from firstsight.devices import Precision, find_device, torch
-from firstsight.methods._gradient_training import as_tensor, make_generator, to_numpy, train
+from firstsight.methods._gradient_training import as_tensor, make_generator, to_numpy, train_model
 from firstsight.methods._moments import class_sums
 from firstsight.methods._validation import Range
 from firstsight.methods.base import RandomState, Scaling, ZeroShotClassifier
@@ -206,18 +206,7 @@ class SSE(ZeroShotClassifier):
             rivals = (scores + self.margin).scatter(1, labels[batch, None], true)
             return (rivals.amax(1, keepdim=True) - true).mean() + self.penalty / 2 * w.square().sum()
 
-        self.history_ = train(
-            [w, V],
-            loss,
-            len(X),
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            generator=make_generator(self.random_state),
-            precision=self.precision,
-            description=type(self).__name__,
-            verbose=self.verbose,
-        )
+        self.history_ = train_model(self, [w, V], loss, len(X), make_generator(self.random_state))
         self.weights_, self.prototypes_ = to_numpy(w), to_numpy(V)
 
     def _embed_classes(self, A):
