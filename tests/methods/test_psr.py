@@ -52,7 +52,7 @@ def test_the_loss_is_the_docstrings_formula(monkeypatch):
         seen["weights"] = [w.numpy().astype(float) for w in weights]
         return []
 
-    monkeypatch.setattr("firstsight.methods.psr.train", first_loss)
+    monkeypatch.setattr("firstsight.methods._gradient_training.train", first_loss)
     monkeypatch.setattr(torch.Tensor, "detach", lambda self: self)
     model.set_params(feature_scaling=None, attribute_scaling=None).fit(X, codes, S)
     names = [f"{net}.{i}.{part}" for net in ("encode", "decode") for i in (0, 1) for part in ("weight", "bias")]

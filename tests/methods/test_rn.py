@@ -41,7 +41,7 @@ def test_the_loss_is_the_weighted_squared_error_of_all_pairs(monkeypatch):
         seen["loss"] = loss(torch.tensor([0, 1, 2, 5])).item()  # class 2 does not occur in this batch
         return []
 
-    monkeypatch.setattr("firstsight.methods.rn.train", first_loss)
+    monkeypatch.setattr("firstsight.methods._gradient_training.train", first_loss)
     model = RN(**SMALL, **PLAIN, balance=0.5).fit(X, codes, S)
     total = 0.0
     for i in (0, 1, 2, 5):
@@ -76,7 +76,7 @@ def test_a_piece_of_pairs_is_bounded_whatever_the_number_of_classes(task, monkey
 
 
 def test_both_halves_of_the_joint_layer_start_with_its_spread(monkeypatch):
-    monkeypatch.setattr("firstsight.methods.rn.train", lambda *args, **settings: [])
+    monkeypatch.setattr("firstsight.methods._gradient_training.train", lambda *args, **settings: [])
     model = RN(embedding_dim=60, relation_hidden=500, random_state=0).fit(np.eye(20), [0, 1] * 10)
     for name in ("relation.description", "relation.feature"):
         assert np.abs(model.weights_[name]).max() == pytest.approx(80**-0.5, rel=0.01)
@@ -84,7 +84,7 @@ def test_both_halves_of_the_joint_layer_start_with_its_spread(monkeypatch):
 
 def test_training_starts_at_the_best_constant_answer(task, monkeypatch):
     """With g constant, the share 1/m of pairs that belong together asks for g = 1/m, and for 1/2 once balanced."""
-    monkeypatch.setattr("firstsight.methods.rn.train", lambda *args, **settings: [])
+    monkeypatch.setattr("firstsight.methods._gradient_training.train", lambda *args, **settings: [])
     for balance, constant in ((0, 1 / 20), (1, 1 / 2)):
         model = RN(**SMALL, balance=balance).fit(task.X, task.y, task.table)  # 20 seen classes, batches of 32
         assert 1 / (1 + np.exp(-model.weights_["output.bias"][0])) == pytest.approx(constant)

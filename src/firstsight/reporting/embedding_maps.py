@@ -159,7 +159,7 @@ def _panel(axis: Axes, arrays: Arrays, space: str, which: str) -> None:
         anchor = np.median(members, axis=0) if len(members) else None
         if position < len(squares):
             anchor = squares[position]
-            axis.scatter(*anchor, s=52, marker="s", color=_colour(position), edgecolors=INK, zorder=3)
+            axis.scatter(anchor[0], anchor[1], s=52, marker="s", color=_colour(position), edgecolors=INK, zorder=3)
         if len(COLOURS) < n_classes <= MOST_NAMED and anchor is not None:
             text = str(position + 1)
             number = axis.annotate(text, anchor, (4, 4), textcoords="offset points", fontsize=7.5, zorder=4)
