@@ -79,13 +79,13 @@ def test_it_runs_without_rights_and_what_it_starts_exists(steps, project):
 
 def test_its_health_check_is_python_that_asks_for_a_route(steps):
     pytest.importorskip("fastapi")
-    from firstsight.serving import routes as routes_about
+    from firstsight.serving.routes import ROUTERS
     from firstsight.serving.service import Settings
 
     code = _health_check(steps)
     ast.parse(code)
     port, path = re.search(r"127\.0\.0\.1:(\d+).*'(/\w+)'", code).groups()
-    assert path in {route.path for route in routes_about.router.routes}
+    assert path in {route.path for router in ROUTERS for route in router.routes}
     assert [port] == _said(steps, "EXPOSE") == [str(Settings().port)]
 
 

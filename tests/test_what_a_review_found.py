@@ -86,7 +86,7 @@ def test_an_impossible_number_of_processes_is_refused(small, processes):
 def test_rows_may_come_as_a_table_or_as_lists(letters, small):
     X = small.features[:3]
     expected = letters.predict(X).best
-    assert letters(pd.DataFrame(X)).best == expected
+    assert letters.predict(pd.DataFrame(X)).best == expected
     assert letters.predict(X.tolist()).best == expected
 
 

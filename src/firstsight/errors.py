@@ -1,4 +1,4 @@
-"""What firstsight raises: the caller's mistakes (safe to show as they are) apart from bugs."""
+"""Exceptions: mistakes of the caller, whose messages are safe to show, apart from bugs."""
 
 from __future__ import annotations
 

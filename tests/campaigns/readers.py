@@ -297,7 +297,7 @@ def _rows_and_answers(scratch: Path) -> dict[str, Reader]:
         )
 
     def read_answers(folder: Path) -> Any:
-        return shards._is_there(folder / "a.parquet", folder, asked)
+        return shards._is_answered(folder / "a.parquet", folder, asked)
 
     return {
         "rows on the disk": Reader({"x.npy": array.getvalue()}, read_rows, ("x.npy",)),

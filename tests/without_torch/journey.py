@@ -61,13 +61,13 @@ def learn_and_predict(kept):
     kept["model"] = firstsight.learn(
         file, kept["table"], out=kept["folder"] / "model", method="kernel-prototypes", parameters={"search": False}
     )
-    best = kept["model"](kept["X"]).best
+    best = kept["model"].predict(kept["X"]).best
     assert np.mean(np.array(best) == kept["y"]) > 0.5  # chance: 1/12
 
 
 def save_and_load(kept):
     again = firstsight.Recognizer.load(kept["folder"] / "model")
-    assert again(kept["X"]).best == kept["model"](kept["X"]).best
+    assert again.predict(kept["X"]).best == kept["model"].predict(kept["X"]).best
     about = json.loads((kept["folder"] / "model" / "model.json").read_text())
     assert "torch" not in about["versions"]
 

@@ -1,4 +1,4 @@
-"""Match the columns of a table by name to those that a fit has seen."""
+"""Match the columns of a table by name to those of a fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of features that stay on the disk: a .npy file, read block by block, the next one while one is in use.
+"""Features that stay on disk: a .npy file, read block by block, with the next block read ahead.
 
 .npy, because it is one header and then the numbers, row after row: any block of rows is one read at a known place, any
 program writes it, and what must not be executed cannot be in it. Zarr and Parquet pack blocks, which features hardly

@@ -1,4 +1,4 @@
-"""Files: written all or nothing, locked, read only if they are regular and unpack to a bounded size."""
+"""Files: atomic writes, locks, bounded reads of regular files, cache folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder that is written as a whole and read as a whole, by several processes at once.
+"""Folders that several processes read and replace atomically.
 
 A new folder is made beside the old one and takes its place in one step. Writers hold a lock on the folder itself, so
 that nothing is left beside it; who waited finds another folder in its place and locks that one instead. What a killed

@@ -1,4 +1,4 @@
-"""What "the same data" means: for records, checkpoints and models, in one place.
+"""Fingerprints: what "the same data" means for records, checkpoints and models.
 
 Two computers never promise the same last bits: a mean, a matrix product or a vision model is rounded differently by
 another processor or another release of a library. So identity has two halves:

@@ -1,4 +1,4 @@
-"""What every typed JSON schema shares: strict types, one phrase for what is wrong, and its documentation."""
+"""Base class of all JSON schemas: strict types, error messages, documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person sees beside a command's output: lines (through `logging`, logger "firstsight") and progress bars."""
+"""Log lines (logger "firstsight") and progress bars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promises about `fit`: what it may use, what it may touch, and that it learns."""
+"""Checks of `fit`: what it may use and change, and that it learns."""
 
 from __future__ import annotations
 

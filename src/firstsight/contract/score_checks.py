@@ -1,4 +1,4 @@
-"""Promises about a fitted model: scores, candidates, new classes, saving."""
+"""Checks of a fitted model: scores, candidates, new classes, saving."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain arrays in .npz and .npy files: written all or nothing, read without trust in what a header claims."""
+"""Arrays in .npz and .npy files: atomic writes, and reads that do not trust a header."""
 
 from __future__ import annotations
 

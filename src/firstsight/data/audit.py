@@ -1,4 +1,4 @@
-"""Look over the files of a data set and report everything that is wrong or odd, not only the first thing."""
+"""`audit`: validate the files of a data set and report every finding, not only the first."""
 
 from __future__ import annotations
 

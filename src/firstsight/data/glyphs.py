@@ -1,4 +1,4 @@
-"""The embedded data set: accented letters in matplotlib's fonts, described by Unicode's decomposition.
+"""`glyphs`, the built-in data set: accented letters in matplotlib's fonts, described by Unicode's decomposition.
 
 A letter is a base and a mark (é is e + acute), so a class nobody has labelled is a new combination of known
 parts. The pictures are made on the spot in seconds: nothing is downloaded.

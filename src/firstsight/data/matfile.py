@@ -1,4 +1,4 @@
-"""Reading MATLAB files (v5 and v7.3): small variables whole, one big matrix straight into float32.
+"""MATLAB files (v5 and v7.3): read small variables whole, and one big matrix straight into float32.
 
 `scipy.io.loadmat` returns a stored double matrix as doubles, three times the float32 size after the conversion, and a
 damaged file can end the process inside it. `matfile_v5` reads these files in plain Python, block by block, so that the

@@ -1,4 +1,4 @@
-"""MATLAB v7.3 files, which are HDF5: every array is stored transposed, every cell is a reference.
+"""MATLAB v7.3 files, which are HDF5: arrays are stored transposed, cells are references.
 
 HDF5 can be ended by a damaged file: all but `is_hdf5` is called in the sandbox (`matfile`), where paths are text.
 """

@@ -1,4 +1,4 @@
-"""MATLAB v5 files: a header of 128 bytes, then variables, each a tree of tagged elements, most often deflated.
+"""MATLAB v5 files: a header of 128 bytes, then variables as trees of tagged elements.
 
 Plain Python and NumPy on purpose: whatever a file claims, the worst that happens is an exception. Every length is asked
 of an `Allowance` before memory is taken for it.

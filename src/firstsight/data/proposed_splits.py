@@ -1,4 +1,4 @@
-"""One's own features and descriptions as a folder in the xlsa17 layout, with proposed splits, for anybody's code."""
+"""`make_dataset`: your own features and descriptions as a folder in the xlsa17 layout, with proposed splits."""
 
 from __future__ import annotations
 

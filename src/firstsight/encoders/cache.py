@@ -1,4 +1,4 @@
-"""Features that were computed once, found again by the content of the picture.
+"""Cache of features, keyed by the content of the image file.
 
 A shard is one .npy file of records (SHA-256 of the picture, its features, a digest of both); a run adds shards and
 changes none, so runs may share a cache and one that is killed loses the last seconds only. A record whose digest does

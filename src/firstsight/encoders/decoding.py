@@ -1,4 +1,4 @@
-"""One picture, from a file or from memory → one upright RGB picture of a bounded size, whatever its format."""
+"""Decode an image from a file or from memory into an upright RGB image of bounded size."""
 
 from __future__ import annotations
 

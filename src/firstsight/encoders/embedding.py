@@ -1,4 +1,4 @@
-"""A folder of pictures → a file of features."""
+"""`firstsight.embed`: a folder of images to a feature file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files of a folder are pictures, and of which class; and how a file's name becomes text."""
+"""Image folders: which files are images, and their class labels."""
 
 from __future__ import annotations
 

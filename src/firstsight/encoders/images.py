@@ -1,4 +1,4 @@
-"""Pictures → features, with a cache by content."""
+"""Encode images as features, with a cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The backbone of the embedded letters: finds the ink of a picture and describes it as `load_glyphs` describes its own.
+"""The backbone of `glyphs`: features of a drawn letter.
 
 It needs no weights, so that a fresh machine can look at a drawn letter at once. A letter may be dark on light or light
 on dark, of any size, anywhere in the picture: its ink is cut out, brought to one size and centred.

@@ -1,4 +1,4 @@
-"""A model's name or folder → a folder on this disk; what cannot be had is said in one sentence, at once."""
+"""Find a pretrained model by name or folder, in the local cache or on the Hub."""
 
 from __future__ import annotations
 

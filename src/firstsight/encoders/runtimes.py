@@ -1,4 +1,4 @@
-"""What runs a backbone: PyTorch, or ONNX Runtime on a file exported once."""
+"""Runtimes of a backbone: PyTorch, or ONNX Runtime with an exported file."""
 
 from __future__ import annotations
 

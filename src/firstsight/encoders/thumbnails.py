@@ -1,4 +1,4 @@
-"""Small pictures for pages: bounded in pixels and in bytes, whatever they are made from."""
+"""Thumbnails for pages, bounded in pixels and bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a row is from everything that training has seen, whatever the model makes of it.
+""" "None of these": detect samples that are far from all training samples.
 
 A model ranks its classes for noise, too, and a score tells little of whether the row is anything like what it was
 fitted on. So rows are compared with training rows, by direction and by length::

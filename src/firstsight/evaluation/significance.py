@@ -1,4 +1,4 @@
-"""Is a difference more than chance explains: that of seeds, that of classes, or that of data sets?"""
+"""Significance tests of differences: over seeds, over classes, over data sets."""
 
 from __future__ import annotations
 

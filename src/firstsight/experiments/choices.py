@@ -1,4 +1,4 @@
-"""ScoredCandidate parameters, the rule that chooses the winner among them, and the files that hold such choices."""
+"""The rule by which tuning picks the winner among scored candidates, and the files of choices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may enter a benchmark or a search, under which name, and where it can run.
+"""Entries of a benchmark or a search: methods, estimators and their names.
 
 A method that is registered under a name (firstsight's, and those of installed packages) is constructed in a worker
 process from that name and its parameters. Everything else (a pipeline, a class of a notebook) is known to this process

@@ -1,4 +1,4 @@
-"""What the ranking methods share: hinge losses over wrong classes, and the bilinear score that they train."""
+"""Ranking losses: hinges over wrong classes, and the bilinear score that they train."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adding, changing and removing classes of a fitted model: a class is a row of its table, so nothing is retrained."""
+"""Add, change and remove classes of a fitted model without retraining."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fitted model as a folder: `model.json` (what it is), `arrays.safetensors` (its numbers), `README.md` (its card).
+"""`save` and `load`: a model as a folder of `model.json`, `arrays.safetensors` and `README.md` (the model card).
 
 No pickle, no code. `persistence.model_schema` says what `model.json` holds. A folder is replaced in one step, by one
 writer at a time; a reader gets the old model or the new one, whole.

@@ -1,4 +1,4 @@
-"""The texts of a model folder: `model.json` with its schema and provenance, and the model card, made from it alone."""
+"""The schema of `model.json`, with provenance, and the model card that is made from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why this class and not the next: what each attribute adds to the lead of the answer over the runner-up.
+"""Explanations: the contribution of each attribute to the lead of the answer over the runner-up.
 
 The description of the runner-up is turned into the answer's along the straight line between them, in J equal steps. On
 each step attributes are changed one after the other, once from the first to the last and once from the last to the

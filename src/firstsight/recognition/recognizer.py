@@ -1,4 +1,4 @@
-"""A fitted model that names images or rows of features, with confidence and reasons."""
+"""`Recognizer`: a fitted model that recognises images or feature rows, with confidence and explanations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a figure of the report is, the look that all of them share, and how it becomes a PNG file or part of a page."""
+"""Figures of a report: their common style, and how they become PNG or SVG."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`load_dataset`, and the readers of data sets: every file of this folder is a format, and there is no list to keep.
+"""`load_dataset`, and the readers of data sets: each file in this folder reads one format.
 
 A reader is a module or an object with `matches(path) -> bool` and `read(path, features)`, which returns a
 `ZeroShotDataset`, or a dictionary of its arguments, which the audit reports every error of. `ACCEPTS`, if it exists,

@@ -1,4 +1,4 @@
-"""The embedded data set, by its name."""
+"""The format of the built-in data set: its name."""
 
 from __future__ import annotations
 

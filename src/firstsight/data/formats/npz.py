@@ -1,4 +1,4 @@
-"""A whole data set in one .npz file of plain arrays."""
+"""The format of a data set in one .npz file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data sets of one's own as a pair of tables, CSV or Parquet.
+"""The format of your own data as two tables, samples and classes, in CSV or Parquet.
 
 `samples` has one row per sample. Column `class` is its class; `split`, if there, is train, test_seen,
 test_unseen or empty (not used); `sample`, if there, is its name; every other column is a feature.

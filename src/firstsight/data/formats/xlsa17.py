@@ -1,4 +1,4 @@
-"""The community's benchmark layout (Xian et al., "xlsa17"): `att_splits.mat` beside a file of features."""
+"""The format of the community's benchmarks (xlsa17): `att_splits.mat` and a file of features."""
 
 from __future__ import annotations
 
