@@ -171,6 +171,23 @@ def test_a_file_is_known_by_its_name_alone():
     assert _twice([*MODULES, SOURCE / "data" / "search.py"]) == {"search"}  # it would be found
 
 
+def _public_classes(trees: dict[str, ast.Module]) -> dict[str, list[str]]:
+    """The modules that define each public class."""
+    found: dict[str, list[str]] = {}
+    for module, tree in trees.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(module)
+    return found
+
+
+def test_a_public_class_is_known_by_its_name_alone():
+    trees = {m.relative_to(SOURCE).as_posix(): ast.parse(m.read_text(encoding="utf-8")) for m in MODULES}
+    assert not {name: modules for name, modules in _public_classes(trees).items() if len(modules) > 1}
+    planted = ast.parse("class TaskScores: ...\nclass _TaskScores: ...")
+    assert len(_public_classes({**trees, "planted.py": planted})["TaskScores"]) == 2  # it would be found
+
+
 def _lengths(text: str) -> dict[str, int]:
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)]
