@@ -172,3 +172,14 @@ def test_a_finished_cell_stays_finished_when_running_it_again_fails(write, recor
     again = record(seed=1, t1=70.0)
     write(*path.read_text().splitlines(), again)
     assert [(r.seed, r.status, r.t1) for r in read_records(path)] == [(0, "done", 60.0), (1, "done", 70.0)]
+
+
+def test_a_disk_without_locks_is_written_with_a_warning(tmp_path, record, monkeypatch, caplog):
+    monkeypatch.setattr("firstsight.experiments.records.lock", lambda handle, wait: None)  # as flock's ENOLCK leads to
+    file = RecordFile(tmp_path, "small")
+    with caplog.at_level("WARNING", logger="firstsight"):
+        file.open()
+    file.append([Record(**record())])
+    file.close()
+    assert len(read_records(tmp_path)) == 1
+    assert "run one benchmark at a time" in caplog.text

@@ -1,6 +1,6 @@
 """One child process with limits for libraries in C that read untrusted files: whatever a file does to it, we live on.
 
-The child begins with the first call (about a third of a second) and answers all of them. Arguments and results are JSON
+The child begins with the first call (about half a second) and answers all of them. Arguments and results are JSON
 and plain bytes of arrays, never pickles. A file that ends the child, or takes more memory or time than the call allows,
 raises `SandboxDied`; the next call starts another child. POSIX limits: elsewhere only the clock ends a call.
 """

@@ -14,6 +14,7 @@ from pydantic import Field, Strict, TypeAdapter, ValidationError
 
 from firstsight._io.files import lock, read_regular, remove_stale, write_atomically
 from firstsight._io.schemas import Figure, Schema, reason
+from firstsight._io.terminal import logger
 from firstsight.errors import BadInput, CannotWrite, InUse, UnreadableFile
 
 # What a record holds: one JSON object per cell. docs/benchmark.md has this list as a table, made from it.
@@ -343,7 +344,10 @@ class RecordFile:
                 file = self.path.open("ab", buffering=0)
             except OSError as error:
                 raise CannotWrite(f"Could not write to {self.path} ({error.strerror}); choose another place.") from None
-            if lock(file.fileno(), wait=False) is False:
+            locked = lock(file.fileno(), wait=False)
+            if locked is None and os.name == "posix":
+                logger.warning("%s: this disk has no file locks; run one benchmark at a time in its folder.", self.path)
+            if locked is False:
                 file.close()
                 raise InUse(
                     f"Another process is writing to {self.path}; wait until it has ended, or choose another folder."
