@@ -53,8 +53,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = "firstsight"
 # Logo, colours and fonts are the web app's own files.
 STYLE = DOCS / "generated" / "style"
-html_favicon = "../src/firstsight/serving/page/icon.svg"
-html_static_path = ["_static", "generated/style", "../src/firstsight/page_parts/fonts"]
+html_favicon = "../src/firstsight/web/app/icon.svg"
+html_static_path = ["_static", "generated/style", "../src/firstsight/web/parts/fonts"]
 html_css_files = ["colours.css", "site.css"]
 html_show_sourcelink = False
 html_copy_source = False
