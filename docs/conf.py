@@ -35,8 +35,8 @@ nitpicky = True
 # Types of other packages cannot be looked up without a network; our own must be found.
 nitpick_ignore_regex = [
     ("py:.*", r"(?!firstsight).*"),
-    # Inside these rooms nothing is public; the page on the paper shows some of it all the same.
-    ("py:class", r"firstsight\.(methods\.parts|execution|tuning|reporting)\..*"),
+    # Types that signatures name and the reference does not document.
+    ("py:class", r"firstsight\.(_io|experiments|reporting|recognition\.(answers|explain)|methods\._\w+)\..*"),
 ]
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence", "deflist"]

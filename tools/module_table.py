@@ -25,6 +25,12 @@ def summary(file: Path) -> str:
     return " ".join(text.split("\n\n")[0].split()).replace("|", r"\|")
 
 
+def defines_something(file: Path) -> bool:
+    """Whether a module defines functions or classes, and does more than import."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return any(isinstance(node, kinds) for node in ast.parse(file.read_text(encoding="utf-8")).body)
+
+
 def module_table() -> str:
     """Return one Markdown table per package, with a row per module."""
     lines: list[str] = []
@@ -38,7 +44,7 @@ def module_table() -> str:
             lines += [
                 f"| `{file.relative_to(PACKAGE).as_posix()}` | {summary(file)} |"
                 for file in files
-                if file != folder / "__init__.py" or not package
+                if file != folder / "__init__.py" or defines_something(file)
             ]
             lines.append("")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""`firstsight.describe`: names, sentences or attributes of classes to a table of descriptions."""
+"""`firstsight.describe`: names, sentences or attributes of classes to a CSV table of descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Confidence calibration, measured on held-out classes and kept with the model.
+"""Calibrated confidence and the threshold of "none of these", from folds of held-out classes.
 
 Seen classes play the unseen ones: copies of the model are fitted on folds (`ZeroShotDataset.validation_folds`) and
 score the samples held out of them. From these, for each kind of candidates ("unseen", "seen", "all"), three numbers

@@ -1,4 +1,4 @@
-"""Run an experiment: validate everything first, then run the missing jobs; only this process writes records."""
+"""Run an experiment: validate, then run the missing jobs; where records and checkpoints are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every method, found by looking into this folder: one file, one class; there is no list to keep.
+"""Every method (one file, one class, no list to keep), and which one is the default.
 
 Installed packages add theirs with an entry point in the group "firstsight.methods" (docs/own_method.md).
 """

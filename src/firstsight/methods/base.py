@@ -1,4 +1,4 @@
-"""ZeroShotClassifier and TransductiveClassifier: what every method inherits, and what it writes itself."""
+"""ZeroShotClassifier and TransductiveClassifier: what every method inherits, what a fit reports, the hooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fit a recognizer on a data set, or on images and a table of classes; a fit that is killed can be resumed."""
+"""Fit a recognizer on a data set, or on images and a table of classes; a killed fit resumes from its checkpoint."""
 
 from __future__ import annotations
 
