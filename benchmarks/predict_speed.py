@@ -17,7 +17,8 @@ import pandas as pd
 import torch
 
 from firstsight.methods import DeepEmbedding
-from firstsight.methods.base import BLOCK_BYTES
+
+BLOCK_BYTES = 24 * 2**20  # as in methods/_scoring.py
 
 
 def bare_products(X: np.ndarray, model, classes: int) -> float:

@@ -292,7 +292,7 @@ def test_calibration_of_a_finished_benchmark_runs_generalized_cells_again_and_ch
     command = ["benchmark", npz, "--methods", "eszsl,sae", "--out", tmp_path, "--processes", 1]
     assert cli(*command).code == 0
     before = {(r["method"], r["setting"]): r for r in _records(tmp_path)}
-    done = cli(*command, "--calibrate")
+    done = cli(*command, "--calibrated-h")
     assert "2 of 4 cells are in" in done.out
     after = {(r["method"], r["setting"]): r for r in _records(tmp_path)}
     assert after.keys() == before.keys()
@@ -300,7 +300,7 @@ def test_calibration_of_a_finished_benchmark_runs_generalized_cells_again_and_ch
         assert [record[name] for name in ("t1", "ts", "tr", "h")] == [before[cell][n] for n in ("t1", "ts", "tr", "h")]
         if cell[1] == "gzsl":
             assert 0 < record["seen_unseen"]["calibrated"]["h"] <= 100
-    assert "4 of 4 cells are in" in cli(*command, "--calibrate").out  # and only once
+    assert "4 of 4 cells are in" in cli(*command, "--calibrated-h").out  # and only once
 
 
 def test_what_tuning_does_not_cover_is_printed_and_what_is_set_by_hand_recorded(cli, npz, tmp_path, in_process):
@@ -317,7 +317,7 @@ def test_what_tuning_does_not_cover_is_printed_and_what_is_set_by_hand_recorded(
 
 
 def test_where_calibration_is_impossible_the_figures_stand_without_it(cli, tmp_path, few, in_process):
-    command = ["benchmark", few, "--methods", "eszsl", "--processes", 1, "--calibrate", "--out", tmp_path]
+    command = ["benchmark", few, "--methods", "eszsl", "--processes", 1, "--calibrated-h", "--out", tmp_path]
     assert cli(*command).code == 0
     zsl, gzsl = _records(tmp_path, "few")
     assert (zsl["status"], gzsl["status"], gzsl["seen_unseen"]["calibrated"]) == ("done", "done", None)

@@ -93,3 +93,25 @@ def test_copies_of_data_that_a_killed_run_left_are_removed_unless_they_are_in_us
     with prepare(folder, [small], {"small": []}):
         pass
     assert not (folder / ".data").exists()
+
+
+def test_an_interrupted_run_ends_its_workers_before_files_are_unlocked_and_removed(small, tmp_path, monkeypatch):
+    order = []
+
+    def noted(cls, method, event):
+        original = getattr(cls, method)
+        monkeypatch.setattr(cls, method, lambda self, *arguments: (order.append(event), original(self, *arguments))[1])
+
+    def interrupt(event):
+        raise KeyboardInterrupt
+
+    def run():
+        with open_workers(processes=1) as workers, prepare(tmp_path / "out", [small], {"small": [job]}) as session:
+            noted(type(workers), "__exit__", "ended")
+            noted(RecordFile, "close", "unlocked")
+            session.run(workers, interrupt)
+
+    (job,) = make_plan("small", ["eszsl"])
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert order[:2] == ["ended", "unlocked"]

@@ -101,3 +101,15 @@ def test_a_code_beyond_the_seen_classes_is_found():
     arrays, values = split_model(trial.fitted)
     with pytest.raises(ArraysDoNotMatch, match="seen_code_ reaches 25; expected less than 24"):
         restore_model(type(trial.fitted), {}, values, {**arrays, "seen_code_": arrays["seen_code_"] + 2})
+
+
+def test_a_code_of_a_removed_class_beyond_the_seen_ones_is_found():
+    trial = Trial(all_methods()["gfzsl"])
+    arrays, values = split_model(trial.fitted)
+    for codes, error in (
+        ([1, 99, -1], ArraysDoNotMatch),
+        ([1, 10**30, -1], ValueError),
+        ([1, -1, 99], ArraysDoNotMatch),
+    ):
+        with pytest.raises(error):
+            restore_model(type(trial.fitted), {}, {**values, "removed_classes_": [["b", *codes]]}, arrays)

@@ -267,6 +267,6 @@ def test_a_worker_elsewhere_calls_pictures_what_they_are_called_here(colours, pi
     monkeypatch.chdir(tmp_path)
     there = tmp_path / "there.parquet"
     about = [firstsight.__version__, str(tmp_path / "model"), None, str(pictures.parent)]
-    run_in_worker(json.dumps([*about, "pictures/plum", str(there), {}]), PredictOptions(top=1))
+    run_in_worker(json.dumps([*about, "pictures/plum", str(there), {}]), dict(PredictOptions(top=1)))
     assert parquet.read_table(there).to_pydict() == parquet.read_table(here).to_pydict()
     assert parquet.read_table(there)["file"][0].as_py().startswith("pictures")

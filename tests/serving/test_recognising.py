@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -233,3 +234,18 @@ def test_a_full_disk_leaves_no_half_of_a_line(serving, png, tmp_path, monkeypatc
     monkeypatch.setattr("firstsight._io.files.os", SimpleNamespace(**{**vars(os), "fsync": fails}))
     assert confirm(client, png("é"), "é").status_code == 503
     assert table.read_bytes() == whole
+
+
+def test_images_confirmed_at_the_same_time_all_keep_their_line_without_file_locks(tmp_path, monkeypatch):
+    monkeypatch.setattr("firstsight._io.folders.lock", lambda *arguments, **options: None)
+    from firstsight.serving.samples import ConfirmedImageStore
+
+    store = ConfirmedImageStore(tmp_path)
+    images = []
+    for shade in range(24):
+        file = io.BytesIO()
+        Image.new("L", (4, 4), shade).save(file, format="PNG")
+        images.append(file.getvalue())
+    with ThreadPoolExecutor(8) as pool:
+        names = {name for name, _ in pool.map(lambda image: store.keep(image, "kind"), images)}
+    assert len((tmp_path / "labels.csv").read_text().splitlines()) == 1 + len(names) == 25

@@ -35,6 +35,8 @@ _PROGRAM = "from firstsight._io.sandbox import serve; serve()"
 _CLOCK = 20  # seconds on the clock for each second of the processor's time: the machine has other work, too
 _one_call = threading.Lock()
 _child: subprocess.Popen[bytes] | None = None
+# What reading the answer of a child raises that a file has taken over.
+_BAD_ANSWER = (EOFError, OSError, ValueError, TypeError, AttributeError, LookupError, OverflowError, MemoryError)
 
 
 class SandboxDied(Exception):
@@ -45,11 +47,14 @@ class SandboxFailed(Exception):
     """The function raised an exception, whose type is the message."""
 
 
-def call_in_sandbox(module: str, function: str, *arguments: Any, memory: int, seconds: int) -> Any:
+def call_in_sandbox(
+    module: str, function: str, *arguments: Any, memory: int, seconds: int, most: int | None = None
+) -> Any:
     """Call a function of one of our modules in the child process.
 
     The function takes what JSON can hold, and returns that, an array, or a dictionary of both. `memory` limits what the
-    call may take (bytes) and what it may return, `seconds` its CPU time. `BadInput` is raised here as it was there.
+    call may take (bytes), `most` what it may return (`memory` if left out), `seconds` its CPU time. `BadInput` is
+    raised here as it was there.
     """
     global _child
     request = {"folder": _current_folder(), "module": module, "function": function, "arguments": arguments}
@@ -67,10 +72,10 @@ def call_in_sandbox(module: str, function: str, *arguments: Any, memory: int, se
         try:
             _child.stdin.write(json.dumps({**request, "memory": memory, "seconds": seconds}).encode() + b"\n")
             _child.stdin.flush()
-            header, values = _receive(_child.stdout, memory)
+            header, values = _receive(_child.stdout, memory if most is None else most)
         except BaseException as error:
             end_child()  # the next call would read the rest of this answer
-            if isinstance(error, EOFError | BrokenPipeError | ValueError):
+            if isinstance(error, _BAD_ANSWER):
                 raise SandboxDied from None
             raise
         finally:
@@ -108,8 +113,13 @@ def _receive(answers: Any, limit: int) -> tuple[dict[str, Any], dict[str, Any]]:
     if not line.endswith(b"\n"):
         raise EOFError
     header = json.loads(line)
+    kinds = ({"failed"}, {"refused", "damaged"}, {"is_dict"})
+    if not isinstance(header, dict) or not any(kind <= header.keys() for kind in kinds):
+        raise EOFError
     values = dict(header.get("values", {}))
     for name, (dtype, shape) in header.get("arrays", {}).items():
+        if np.dtype(dtype).kind not in "biufSU":
+            raise EOFError
         limit -= math.prod(shape) * np.dtype(dtype).itemsize
         if limit < 0:
             raise EOFError

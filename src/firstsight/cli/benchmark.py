@@ -164,9 +164,7 @@ StudyOption = Annotated[
 ValuesOption = Annotated[str | None, typer.Option(help="Values for --study separation, separated by commas.")]
 CalibrateOption = Annotated[
     bool,
-    typer.Option(
-        "--calibrated-h", "--calibrate", help="Also H with a constant from a validation fold (one more fit each)."
-    ),
+    typer.Option("--calibrated-h", help="Also H with a constant from a validation fold (one more fit each)."),
 ]
 
 

@@ -52,8 +52,9 @@ def _read(function: str, path: str | Path, *arguments: Any) -> Any:
         size = path.stat().st_size
         # `Allowance` is the limit of what is unpacked, and has the better message; this one is for the library.
         memory, seconds = 2 * (100 * size) + (1 << 30), 60 + (size >> 20)
+        most = 100 * size + (64 << 20)  # what SECURITY.md promises of this process
         return call_in_sandbox(
-            "firstsight.data.matfile_hdf5", function, str(path), *arguments, memory=memory, seconds=seconds
+            "firstsight.data.matfile_hdf5", function, str(path), *arguments, memory=memory, seconds=seconds, most=most
         )
 
 

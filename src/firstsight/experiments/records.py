@@ -345,7 +345,7 @@ class RecordFile:
             except OSError as error:
                 raise CannotWrite(f"Could not write to {self.path} ({error.strerror}); choose another place.") from None
             locked = lock(file.fileno(), wait=False)
-            if locked is None and os.name == "posix":
+            if locked is None and os.name == "posix" and self._file is None:
                 logger.warning("%s: this disk has no file locks; run one benchmark at a time in its folder.", self.path)
             if locked is False:
                 file.close()

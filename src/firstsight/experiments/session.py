@@ -72,14 +72,18 @@ class Session:
             running[id(job)] = job, time.monotonic()
             on_event(Event(job, None, list(running.values())))
 
-        for results in (self._run_on(workers, running, on_start), self._run_here(on_start)):
-            for job, records in results:
-                files = self.files[job.dataset]
-                files.records.append(records)
-                if all(record.status == "done" for record in records):
-                    files.checkpoint_of(job).unlink(missing_ok=True)  # a failed fit may resume there
-                del running[id(job)]
-                on_event(Event(job, records, list(running.values())))
+        try:
+            for results in (self._run_on(workers, running, on_start), self._run_here(on_start)):
+                for job, records in results:
+                    files = self.files[job.dataset]
+                    files.records.append(records)
+                    if all(record.status == "done" for record in records):
+                        files.checkpoint_of(job).unlink(missing_ok=True)  # a failed fit may resume there
+                    del running[id(job)]
+                    on_event(Event(job, records, list(running.values())))
+        except BaseException:
+            workers.__exit__(None, None, None)  # before files are unlocked and removed that a fit still writes to
+            raise
 
     def _run_on(
         self, workers: Workers, running: dict[int, tuple[Job, float]], on_start: Callable[[Job], None]

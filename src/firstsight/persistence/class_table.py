@@ -118,6 +118,8 @@ def check_class_changes(model: ZeroShotClassifier) -> None:
         kinds = [type(value) for value in row] if isinstance(row, list) else []
         if kinds not in ([str, int, int, int], [int, int, int, int]):
             raise ValueError(f"{_REMOVED} holds {str(row)[:40]!r}, which is no label with three numbers")
+        if not (0 <= row[1] < 2**31 and -1 <= row[2] < 2**31 and -1 <= row[3] < 2**31):
+            raise ValueError(f"{_REMOVED} holds {str(row)[:40]!r}, with a number out of range")
     taught = getattr(model, _TAUGHT, [])
     if not isinstance(taught, list) or not all(type(label) in (str, int) for label in taught):
         raise ValueError(f"{_TAUGHT} is no list of labels")

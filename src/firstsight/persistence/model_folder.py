@@ -189,6 +189,15 @@ def load_saved(folder: str | Path, method: type[ZeroShotClassifier] | None = Non
     return saved
 
 
+def _check_calibration(model: ZeroShotClassifier, arrays: Arrays) -> None:
+    for name, array in arrays.items():
+        if array.dtype.kind != "f" or not np.isfinite(array).all():
+            raise ValueError(f"{name} of the calibration does not hold finite numbers")
+    reference = arrays.get("reference")
+    if reference is not None and reference.shape[1:] != model.descriptions_.shape[1:]:
+        raise ArraysDoNotMatch(f"reference of the calibration has shape {reference.shape}, descriptions_ have another")
+
+
 def _read(folder: Path, method: type[ZeroShotClassifier] | None) -> tuple[SavedModel, Arrays]:
     """What a folder holds, and the arrays of a pipeline's transformers."""
     if not (folder / MODEL).is_file() and not folder.is_dir():
@@ -200,6 +209,7 @@ def _read(folder: Path, method: type[ZeroShotClassifier] | None) -> tuple[SavedM
         model = restore_model(_method_of(file, method), file.parameters, file.values, arrays)
         if file.calibration is not None:
             named = {name.removeprefix(_CALIBRATION): array for name, array in calibration.items()}
+            _check_calibration(model, named)
             model.calibration_ = Calibration.from_json(file.calibration.as_json(), **named)
         return SavedModel(model, file.provenance, file), step_arrays
     except BadInput:

@@ -135,8 +135,13 @@ def _check_arrays(model: ZeroShotClassifier, arrays: Arrays) -> None:
         name, optional, _ = key.partition("?")
         if name in arrays or not optional:
             _check_shape(name, arrays.get(name), shape.split(), sizes)
-    if model.seen_code_.max() >= sizes.get("k", np.inf):
-        raise ArraysDoNotMatch(f"seen_code_ reaches {model.seen_code_.max()}; expected less than {sizes['k']}")
+    removed = getattr(model, "removed_classes_", [])
+    highest = max([int(model.seen_code_.max()), *(row[2] for row in removed)])
+    if highest >= sizes.get("k", np.inf):
+        raise ArraysDoNotMatch(f"seen_code_ reaches {highest}; expected less than {sizes['k']}")
+    highest = max([int(getattr(model, "unseen_code_", model.seen_code_).max()), *(row[3] for row in removed)])
+    if highest >= len(model.classes_) + len(removed):
+        raise ArraysDoNotMatch(f"unseen_code_ reaches {highest}; expected less than the number of classes")
 
 
 def _check_shape(name: str, array: np.ndarray | None, expected: list[str], sizes: dict[str, int]) -> None:

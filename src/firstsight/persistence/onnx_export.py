@@ -151,7 +151,7 @@ def _confidence(graph: Graph, model: ZeroShotClassifier, X: str, scores: str) ->
     reference = graph("Div", reference, spread)
     off = graph("Sub", reference, graph("ReduceMean", reference, axes=[1], keepdims=1))
     row_spread = graph("Sqrt", graph("ReduceMean", graph("Mul", off, off), axes=[1], keepdims=1))
-    row_spread = graph("Max", row_spread, graph.double(1e-6))  # as `calibration.confidence.floored`
+    row_spread = graph("Max", row_spread, graph.double(1e-6))  # as `evaluation.calibration.floored`
 
     kinds = [calibration.scale_for(np.array(seen)) for seen in ([False], [True], [False, True])]
     numbers = [[scale.temperature, scale.row_power, scale.guess_rate] for scale in kinds]

@@ -102,7 +102,7 @@ class Recognizer:
         model computes on the same device, if it knows any.
         """
         saved = load_saved(folder, method)
-        _check_model_answers(saved.model, folder)
+        check_model_answers(saved.model, folder)
         if "device" in saved.model.get_params():
             saved.model.set_params(device=device)
         return cls(saved.model, saved.provenance, backbone, batch_size=batch_size, runtime=runtime, device=device)
@@ -112,7 +112,7 @@ class Recognizer:
     def changing(cls, folder: str | Path, method: type[ZeroShotClassifier] | None = None) -> Iterator[Recognizer]:
         """The model in a folder, to be changed in a `with` block and then put back; others who change it wait."""
         with change(folder, method) as saved:
-            _check_model_answers(saved.model, folder)
+            check_model_answers(saved.model, folder)
             recognizer = cls(saved.model, saved.provenance)
             yield recognizer
             saved.model = recognizer.model
@@ -334,7 +334,7 @@ class Recognizer:
             self.backbone.check(f"{what} are of", file.backbone.get("name"), file.backbone.get("fingerprint"))
 
 
-def _check_model_answers(model: ZeroShotClassifier, folder: str | Path) -> None:
+def check_model_answers(model: ZeroShotClassifier, folder: str | Path) -> None:
     """Reject a folder whose arrays and numbers are whole but do not belong together: one row, one class."""
     try:
         row = np.zeros((1, model.n_features_in_), dtype=np.float32)

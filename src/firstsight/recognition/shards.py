@@ -111,8 +111,8 @@ def _run_on(cluster: Any, recognizer: Recognizer, jobs: list[_Job], options: Pre
         model = stack.enter_context(_saved_model(jobs[0].path.parent, recognizer))
         common = [installed_version(), model, backbone, os.getcwd()]
 
-        def arguments(job: _Job) -> tuple[str, PredictOptions]:
-            return json.dumps([*common, str(job.shard), str(job.path), job.metadata]), options
+        def arguments(job: _Job) -> tuple[str, dict[str, Any]]:
+            return json.dumps([*common, str(job.shard), str(job.path), job.metadata]), dict(options)
 
         for job, result in workers.run(run_in_worker, jobs, arguments):
             if isinstance(result, WorkerDied):
@@ -135,7 +135,7 @@ def _saved_model(out: Path, recognizer: Recognizer) -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_in_worker(order: str, options: PredictOptions) -> None:
+def run_in_worker(order: str, options: dict[str, Any]) -> None:
     """Answer one shard in a worker process, with names of images relative to the folder of the main process."""
     version, model, backbone, home, shard, path, metadata = json.loads(order)
     host = socket.gethostname()
@@ -148,7 +148,7 @@ def run_in_worker(order: str, options: PredictOptions) -> None:
                 "share. What was finished is kept."
             )
     prefix = "" if Path(shard).is_absolute() else os.path.join(home, "")
-    _Job(source, Path(home) / path, metadata).run(_loaded(model, backbone), options, prefix)
+    _Job(source, Path(home) / path, metadata).run(_loaded(model, backbone), PredictOptions(**options), prefix)
 
 
 @lru_cache(maxsize=1)

@@ -135,6 +135,7 @@ class ConfirmedImageStore:
 
     def __init__(self, folder: str | Path, most: int = 1 << 30):
         self.folder, self.most = Path(folder), most
+        self._lock = threading.Lock()  # of this process, as some disks have no file locks
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             if not (self.folder / LABELS).exists():
@@ -158,7 +159,7 @@ class ConfirmedImageStore:
         line = io.StringIO()
         csv.writer(line, lineterminator="\n").writerow([name, csv_text(label)])
         path, table = self.folder / name, self.folder / LABELS
-        with locked(self.folder):
+        with self._lock, locked(self.folder):
             self._check_room(0 if path.exists() else len(content))
             try:
                 lines = read_regular(table)

@@ -23,6 +23,7 @@ from firstsight.persistence.class_table import as_labels
 from firstsight.persistence.model_folder import MODEL, SavedModel, load_saved
 from firstsight.recognition import Recognizer
 from firstsight.recognition.answers import NONE_OF_THESE
+from firstsight.recognition.recognizer import check_model_answers
 from firstsight.serving.wire_schema import Attribute, Changed, ClassExists, Described, Done, NewClass, Undo
 
 Stamp = tuple[int, int, int]
@@ -55,7 +56,11 @@ class ServedModel:
             with self._reading:
                 stamp = _stamp(self.folder)
                 if stamp is not None and stamp != self._stamp:
-                    self._take(load_saved(self.folder))
+                    saved = load_saved(self.folder)
+                    check_model_answers(saved.model, self.folder)
+                    if "device" in saved.model.get_params():  # a device is not saved
+                        saved.model.set_params(device=self._options.get("device", "cpu"))
+                    self._take(saved)
                     self._stamp = stamp
         return self.recognizer
 
