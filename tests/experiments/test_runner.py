@@ -108,9 +108,9 @@ def test_an_interrupted_run_ends_its_workers_before_files_are_unlocked_and_remov
     def run():
         with open_workers(processes=1) as workers, prepare(tmp_path / "out", [small], {"small": [job]}) as session:
             noted(type(workers), "__exit__", "ended")
-            noted(RecordFile, "close", "unlocked")
             session.run(workers, interrupt)
 
+    noted(RecordFile, "close", "unlocked")
     (job,) = make_plan("small", ["eszsl"])
     with pytest.raises(KeyboardInterrupt):
         run()
