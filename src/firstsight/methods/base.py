@@ -184,6 +184,10 @@ class MethodDefinition(ScikitLearnClassifier):
         """As `_embed_classes`, by the descriptions alone: as if training had no sample of a class, labelled or not."""
         return self._embed_classes(A)
 
+    def _certainty(self, E: Any, seen: np.ndarray) -> np.ndarray:
+        """How much samples say of each candidate (k,), from 0 (only a description) to 1: its share of a constant γ."""
+        return (seen >= 0).astype(np.float64)
+
     def _seen_constants(self, E: Any, seen: np.ndarray) -> np.ndarray:
         """What the score takes off each candidate (k,) whatever its description, for having been seen in training."""
         return np.zeros(len(seen))

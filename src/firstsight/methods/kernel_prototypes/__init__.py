@@ -266,8 +266,11 @@ class KernelPrototypes(ZeroShotClassifier):
         """Predicted means (k, e), and how certain (k,) they are: 0 if only a description is known, to 1."""
         return kernel(self.kernel_, A, self.kernel_["descriptions"]) @ self.weights_, np.zeros(len(A))
 
+    def _certainty(self, E, seen):
+        return np.where(seen >= 0, 1.0, E[1])
+
     def _seen_constants(self, E, seen):
-        return self.settings_["seen_handicap"] * self.unit_ * np.where(seen >= 0, 1.0, E[1])
+        return self.settings_["seen_handicap"] * self.unit_ * self._certainty(E, seen)
 
     def _scores(self, X, E, seen):
         Z = self._embed(X)
