@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstsight.methods.kernel_prototypes.search import (
+from firstsight.methods._simulated_tasks import (
     sample_of_classes,
     simulate_tasks,
 )

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from firstsight._io.disk_samples import ChangedSamples, DiskSamples
 from firstsight.methods._moments import fit_scaling_from_disk
+from firstsight.methods._simulated_tasks import sample_of_classes
 from firstsight.methods._validation import ClassSelection, Range
 from firstsight.methods.base import Scaling, ZeroShotClassifier
 from firstsight.methods.kernel_prototypes.prior import (
@@ -28,7 +29,6 @@ from firstsight.methods.kernel_prototypes.search import (
     PrototypeSearch,
     affordable_rows,
     fit_prototypes,
-    sample_of_classes,
 )
 from firstsight.methods.kernel_prototypes.space import (
     Rotation,

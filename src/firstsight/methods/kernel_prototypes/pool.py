@@ -19,6 +19,7 @@ import numpy as np
 from scipy.special import softmax
 
 from firstsight.methods._moments import class_sums
+from firstsight.methods._simulated_tasks import SimulatedTask, beats
 from firstsight.methods.kernel_prototypes.prior import (
     Prototypes,
     PrototypeSettings,
@@ -35,8 +36,6 @@ from firstsight.methods.kernel_prototypes.prior import (
 from firstsight.methods.kernel_prototypes.search import (
     HANDICAPS,
     PrototypeSearch,
-    SimulatedTask,
-    beats,
     fit_prototypes,
 )
 from firstsight.methods.kernel_prototypes.space import (

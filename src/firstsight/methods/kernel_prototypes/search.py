@@ -1,21 +1,19 @@
-"""Simulated zero-shot tasks, and the search for settings on them.
+"""The search for settings on simulated zero-shot tasks.
 
-A task is cut from labelled samples: some seen classes play unseen ones, some samples of the others are held out. The
-coordinate search changes one setting after the other and keeps what raises (T1 + H)/2 by more than the noise between
-tasks; the same tasks then say whether a hidden layer gains, and choose the handicap γ of the seen classes.
+The coordinate search changes one setting after the other and keeps what raises (T1 + H)/2 by more than the noise
+between tasks; the same tasks then say whether a hidden layer gains, and choose the handicap γ of the seen classes.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
 from firstsight._io.disk_samples import ChangedSamples
-from firstsight.evaluation.scores import TaskScores
+from firstsight.methods._simulated_tasks import SimulatedTask, beats, simulate_tasks
 from firstsight.methods.kernel_prototypes.maps import episodic_map, hidden_layer
 from firstsight.methods.kernel_prototypes.prior import (
     Prototypes,
@@ -36,12 +34,6 @@ from firstsight.methods.kernel_prototypes.space import (
     refit_rotation,
 )
 
-# A quarter of the classes plays unseen, a fifth of the others' samples is held out: the shares of the usual splits.
-UNSEEN_SHARE, HELD_OUT = 0.25, 0.2
-FEWEST_CLASSES = 4  # two to learn from and two to tell apart
-# Twelve folds overturned what three had chosen where classes are few; where they are many, four say the same.
-CLASSES_WANTED, FEWEST_TASKS, MOST_TASKS = 100, 4, 12
-
 # What the search tries, in this order.
 OPTIONS: dict[str, tuple[float, ...]] = {
     "shrinkage": (0.15, 0.3, 0.5, 0.7, 0.85),
@@ -53,70 +45,6 @@ OPTIONS: dict[str, tuple[float, ...]] = {
 HANDICAPS = np.linspace(0, 1.2, 121)  # in units of δ
 USUAL_HANDICAP = 0.3  # where no simulated task can say
 UNITS = 512  # of a hidden layer, if simulated tasks want one
-# A change must gain this much (accuracies are fractions) and half a standard error of the gain over the tasks. With a
-# whole one, four tasks could not tell a gain of two points.
-MARGIN, CERTAINTY = 0.001, 0.5
-# Tasks that share classes say less than as many that do not: with a quarter of the classes playing unseen in each, no
-# more than four share none.
-DISJOINT = 4
-
-
-@dataclass(frozen=True)
-class SimulatedTask:
-    """Codes of the classes, those that play seen ones first, and the samples of either kind."""
-
-    classes: np.ndarray  # (k,): codes in the whole task; the first `seen` play seen classes
-    seen: int
-    train: np.ndarray  # row numbers
-    test: np.ndarray
-    y_train: np.ndarray  # positions in `classes`
-    y_test: np.ndarray
-
-    @property
-    def unseen_rows(self) -> np.ndarray:
-        """Whether each test sample is of a class that plays unseen."""
-        return self.y_test >= self.seen
-
-    def scored(self, scores: np.ndarray) -> TaskScores:
-        """The task with these scores (n, k) of its test samples."""
-        return TaskScores(scores, self.y_test, self.seen)
-
-
-def simulate_tasks(y: np.ndarray) -> list[SimulatedTask]:
-    """Class-wise tasks, the same for the same y; none if there are fewer than FEWEST_CLASSES classes.
-
-    Those that have played unseen least often are drawn first, so that none does so twice more than another.
-    """
-    counts = np.bincount(y)
-    k = len(counts)
-    if k < FEWEST_CLASSES:
-        return []
-    rng = np.random.default_rng(0)
-    n_unseen = min(max(2, round(UNSEEN_SHARE * k)), k - 2)
-    n_tasks = int(np.clip(np.ceil(CLASSES_WANTED / n_unseen), FEWEST_TASKS, MOST_TASKS))
-    # A fifth of each class, rounded, never all of it.
-    held_out = _ranks(y, rng) < np.minimum(np.maximum(np.round(HELD_OUT * counts), 1), counts - 1)[y]
-    times, tasks = np.zeros(k, dtype=int), []
-    for _ in range(n_tasks):
-        order = rng.permutation(k)
-        unseen = order[np.argsort(times[order], kind="stable")][:n_unseen]
-        times[unseen] += 1
-        classes = np.concatenate([np.setdiff1d(np.arange(k), unseen), unseen])
-        position, seen = np.argsort(classes)[y], k - n_unseen
-        new = position >= seen
-        train, test = np.flatnonzero(~new & ~held_out), np.flatnonzero(new | held_out)
-        tasks.append(SimulatedTask(classes, seen, train, test, position[train], position[test]))
-    return tasks
-
-
-def sample_of_classes(y: np.ndarray, most: int) -> np.ndarray:
-    """Numbers of at most `most` samples, ascending: equally many of each class or all that it has; never fewer than 2.
-
-    The same for the same y.
-    """
-    counts = np.bincount(y)
-    each = bisect_right(range(counts.max() + 1), most, key=lambda each: np.minimum(counts, each).sum()) - 1
-    return np.flatnonzero(_ranks(y, np.random.default_rng(0)) < max(each, 2))
 
 
 def affordable_rows(memory: int, d: int, k: int, components: int) -> int:
@@ -125,16 +53,6 @@ def affordable_rows(memory: int, d: int, k: int, components: int) -> int:
     # its space; among the means of classes, for every task, power and shrinkage that is tried, and scored. Measured:
     # less.
     return memory // (4 * (2 * d + 5 * min(d, components) + 12 * max(k, 100)))
-
-
-def _ranks(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The rank of each sample (n,) among those of its class, in an order that is drawn."""
-    order = rng.permutation(len(y))
-    order = order[np.argsort(y[order], kind="stable")]
-    counts = np.bincount(y)
-    ranks = np.empty(len(y), dtype=np.intp)
-    ranks[order] = np.arange(len(y)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return ranks
 
 
 def fit_prototypes(
@@ -188,13 +106,6 @@ def coordinate_search(
 
 def _entry(settings: PrototypeSettings, scores: np.ndarray, taken: bool) -> dict[str, Any]:
     return {"settings": asdict(settings), "scores": scores.round(5).tolist(), "taken": taken}
-
-
-def beats(challenger: np.ndarray, holder: np.ndarray, certainty: float = CERTAINTY) -> bool:
-    """Whether the gain over the tasks is more than a margin and its own uncertainty."""
-    gain = challenger - holder
-    error = gain.std(ddof=1) / np.sqrt(min(len(gain), DISJOINT)) if len(gain) > 1 else 0.0
-    return bool(gain.mean() > MARGIN + certainty * error)
 
 
 class PrototypeSearch:
