@@ -34,6 +34,7 @@ from .methods.deep_embedding import DeepEmbedding as DeepEmbedding
 from .methods.dem import DEM as DEM
 from .methods.devise import DeViSE as DeViSE
 from .methods.eszsl import ESZSL as ESZSL
+from .methods.gda import GDA as GDA
 from .methods.gfzsl import GFZSL as GFZSL
 from .methods.iap import IAP as IAP
 from .methods.kernel_prototypes import KernelPrototypes as KernelPrototypes

@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from firstsight.contract import Trial
 from firstsight.errors import BadInput
 from firstsight.evaluation import fit_on
 from firstsight.evaluation.calibration import calibrate
-from firstsight.methods import CMT, ESZSL, GFZSL, SAE, SSE, Cosine, KernelPrototypes, all_methods
+from firstsight.methods import CMT, ESZSL, GFZSL, SAE, SSE, KernelPrototypes, all_methods
 from firstsight.persistence.class_table import add_classes
 from firstsight.persistence.model_folder import load, save
 from firstsight.persistence.onnx_export import export_onnx, exportable
@@ -126,11 +127,14 @@ def test_confidence_without_a_calibration_is_refused_and_no_file_is_written(eszs
     assert not list(tmp_path.iterdir())
 
 
-def test_cosine_is_exported_for_rows_and_descriptions_of_one_space(tmp_path):
-    A = np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32)
-    model = Cosine().fit(A[:2], [0, 1], A)
-    export_onnx(model, tmp_path / "model.onnx")
-    np.testing.assert_allclose(_run(tmp_path / "model.onnx", A + 1, A), model.decision_function(A + 1), atol=1e-6)
+@pytest.mark.parametrize("word", [word for word in exportable() if all_methods()[word].shared_space])
+def test_methods_of_one_space_give_the_same_scores_for_known_and_for_new_classes(word, tmp_path):
+    trial = Trial(all_methods()[word])
+    export_onnx(trial.fitted, tmp_path / "model.onnx")
+    X, table = trial.task.X_test, trial.task.table
+    _agree(trial.fitted, tmp_path / "model.onnx", X, table)
+    new = table.loc[trial.task.unseen[:3]] * 0.5 + 0.1
+    _agree(trial.fitted, tmp_path / "model.onnx", X[:1], new.rename(index="new {}".format))
 
 
 def test_a_description_or_row_of_zeros_has_a_score_too(small, tmp_path):

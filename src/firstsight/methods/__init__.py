@@ -161,6 +161,7 @@ if TYPE_CHECKING:
     from firstsight.methods.dem import DEM as DEM
     from firstsight.methods.devise import DeViSE as DeViSE
     from firstsight.methods.eszsl import ESZSL as ESZSL
+    from firstsight.methods.gda import GDA as GDA
     from firstsight.methods.gfzsl import GFZSL as GFZSL
     from firstsight.methods.iap import IAP as IAP
     from firstsight.methods.kernel_prototypes import KernelPrototypes as KernelPrototypes

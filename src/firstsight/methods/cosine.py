@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from firstsight.errors import BadInput
-from firstsight.methods.base import Scaling, ZeroShotClassifier, scale
+from firstsight.methods._shared_space import check_one_space, unit
+from firstsight.methods.base import Scaling, ZeroShotClassifier
 
 
 class Cosine(ZeroShotClassifier):
@@ -54,19 +54,13 @@ class Cosine(ZeroShotClassifier):
         self.attribute_scaling = attribute_scaling
 
     def _fit(self, X, y, S):
-        if X.shape[1] != S.shape[1]:
-            given = f"descriptions of {S.shape[1]}" if self.described_ else "no descriptions"
-            raise BadInput(
-                f"Cosine compares rows with descriptions directly, so both must be vectors of one space; got rows of "
-                f"{X.shape[1]} numbers and {given}. Embed pictures and class names with one vision-language model "
-                "(CLIP, SigLIP), or use a method that learns how descriptions go with rows."
-            )
+        check_one_space(self, X, S)
 
     def _embed_classes(self, A):
-        return scale("unit", {}, A)  # (k, d)
+        return unit(A)  # (k, d)
 
     def _scores(self, X, E, seen):
-        return np.clip(scale("unit", {}, X) @ E.T, -1, 1)  # (n, k)
+        return np.clip(unit(X) @ E.T, -1, 1)  # (n, k)
 
     def _export_scores(self, graph, X, A, seen):
         return graph.products(graph.unit(X), graph.unit(A))
