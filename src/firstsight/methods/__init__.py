@@ -173,6 +173,7 @@ if TYPE_CHECKING:
     from firstsight.methods.sje import SJE as SJE
     from firstsight.methods.sse import SSE as SSE
     from firstsight.methods.sync import SynC as SynC
+    from firstsight.methods.tip_adapter import TipAdapter as TipAdapter
     from firstsight.methods.transductive_deep_embedding import TransductiveDeepEmbedding as TransductiveDeepEmbedding
     from firstsight.methods.transductive_kernel_prototypes import (
         TransductiveKernelPrototypes as TransductiveKernelPrototypes,
