@@ -18,9 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from firstsight.encoders import ImageEncoder, find_images
-from firstsight.encoders.backbone import Backbone
+from firstsight.encoders.backbone import Backbone, open_runtime
 from firstsight.encoders.decoding import decode_image
-from firstsight.encoders.runtimes import open_runtime
 
 RUNTIMES = ("torch", "onnx")
 

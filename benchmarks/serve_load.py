@@ -38,7 +38,7 @@ import pandas as pd
 from PIL import Image
 
 from firstsight.encoders import ImageEncoder
-from firstsight.encoders.letters import LETTERS
+from firstsight.encoders.backbone import LETTERS
 from firstsight.methods import ESZSL
 from firstsight.persistence.model_schema import BackboneUsed, Provenance
 from firstsight.recognition import Recognizer

@@ -19,9 +19,9 @@ from firstsight._io.disk_samples import DiskSamples
 from firstsight.data import ZeroShotDataset, load_dataset, read_descriptions, write_npz
 from firstsight.data.feature_files import FeatureFile, read_feature_file, write_feature_file
 from firstsight.encoders.backbone import Backbone
-from firstsight.encoders.cache import FeatureCache
 from firstsight.encoders.descriptions import attributes_as_numbers, read_class_table
 from firstsight.encoders.image_folders import find_images
+from firstsight.encoders.images import FeatureCache
 from firstsight.evaluation import fit_on
 from firstsight.experiments.choices import gather_choices, read_choices
 from firstsight.experiments.records import read_records

@@ -14,8 +14,7 @@ from PIL import Image
 
 from campaigns.children import OK, REFUSED, Outcome, run_in_children, tell, worrying
 from firstsight.encoders import decoding
-from firstsight.encoders.decoding import Undecodable, decode_image, decoded, quiet_pillow
-from firstsight.encoders.image_formats import open_image
+from firstsight.encoders.decoding import Undecodable, decode_image, decoded, open_image, quiet_pillow
 
 LONG = int(os.environ.get("FIRSTSIGHT_CAMPAIGN_MUTATIONS", "400"))  # of every seed
 GIB = 2**30

@@ -105,7 +105,7 @@ def test_a_flat_folder_has_no_labels(cli, backbone, tmp_path):
 # A process that dies as soon as it has written the first shard of its cache.
 DYING = """
 import os, signal
-from firstsight.encoders.cache import FeatureCache
+from firstsight.encoders.images import FeatureCache
 
 def flush_and_die(cache, flush=FeatureCache.flush):
     flush(cache)

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from firstsight._io import sandbox
-from firstsight.data import matfile_hdf5
-from firstsight.data.matfile import read_matrix, read_variables, variable_shapes
+from firstsight.data.matfile import hdf5_shapes, hdf5_variables, read_matrix, read_variables, variable_shapes
 from firstsight.errors import BadInput, UnreadableFile
 
 NUMBERS = np.arange(12.0).reshape(3, 4)
@@ -27,10 +26,10 @@ def mat(tmp_path):
 
 def test_the_other_process_answers_as_this_one_would(mat):
     shapes = {"features": (4, 3), "labels": (3, 1), "nothing": (3, 0), "single": ()}
-    assert variable_shapes(mat) == matfile_hdf5.variable_shapes(mat) == shapes
+    assert variable_shapes(mat) == hdf5_shapes(mat) == shapes
     np.testing.assert_array_equal(read_matrix(mat, "features"), NUMBERS.astype("f4"))
     names = ["labels", "nothing", "single", "absent"]
-    found, expected = read_variables(mat, names), matfile_hdf5.read_variables(mat, names)
+    found, expected = read_variables(mat, names), hdf5_variables(mat, names)
     assert found.keys() == expected.keys() == {"labels", "nothing", "single"}
     for name, array in expected.items():
         assert found[name].dtype == array.dtype

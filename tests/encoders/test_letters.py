@@ -7,7 +7,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageOps
 
 from firstsight.encoders import ImageEncoder
-from firstsight.encoders.letters import LETTERS, LetterBackbone
+from firstsight.encoders.backbone import LETTERS, LetterBackbone
 
 
 @pytest.fixture

@@ -7,9 +7,8 @@ import zlib
 import pytest
 from PIL import Image
 
-from firstsight.encoders import image_formats as picture_headings
-from firstsight.encoders.decoding import decode_image
-from firstsight.encoders.image_formats import Undecodable, claimed_bytes, is_endless, sniff
+from firstsight.encoders import decoding
+from firstsight.encoders.decoding import Undecodable, claimed_bytes, decode_image, is_endless, sniff
 
 
 def picture(kind: str) -> bytes:
@@ -42,7 +41,7 @@ PARTS = {
 
 @pytest.mark.parametrize("name", PARTS)
 def test_a_heading_of_more_parts_than_any_pictures_is_refused_before_pillow_sees_it(name, monkeypatch):
-    monkeypatch.setattr(picture_headings, "MOST", 1000)
+    monkeypatch.setattr(decoding, "MOST_PARTS", 1000)
     place, part = PARTS[name]
     content = picture(name.split(",")[0])
     at = place(content)

@@ -14,7 +14,7 @@ from PIL import Image
 from firstsight._io.files import temporary_beside
 from firstsight.encoders import ImageEncoder
 from firstsight.encoders import images as pictures
-from firstsight.encoders.cache import FeatureCache
+from firstsight.encoders.images import FeatureCache
 from firstsight.errors import BadInput, UnreadableFile
 
 pytest.importorskip("torch")
@@ -100,7 +100,7 @@ def test_auto_exports_the_backbone_only_where_the_pictures_are_many(
     resnet, save_pictures, tmp_path, own_cache, monkeypatch
 ):
     few, many = save_pictures(tmp_path / "in", 2), save_pictures(tmp_path / "many", 6, seed=1)
-    monkeypatch.setattr("firstsight.encoders.runtimes.PAYS_FROM", 5)
+    monkeypatch.setattr("firstsight.encoders.backbone.PAYS_FROM", 5)
     ImageEncoder(resnet).encode(few)
     assert not list(own_cache.glob("backbones/*.onnx"))
     ImageEncoder(resnet).encode(many)

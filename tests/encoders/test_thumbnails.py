@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from firstsight.encoders.thumbnails import BYTES, SIDE, thumbnail
+from firstsight.encoders.images import THUMBNAIL_BYTES, THUMBNAIL_SIDE, thumbnail
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +25,8 @@ def test_whatever_the_picture_its_thumbnail_is_small_in_pixels_and_in_bytes(nois
     Image.fromarray(noise).save(tmp_path / "noise.png")
     for source in (noise, Image.fromarray(noise), tmp_path / "noise.png", str(tmp_path / "noise.png")):
         content = thumbnail(source)
-        assert len(content) <= BYTES
-        assert max(_opened(content).size) <= SIDE
+        assert len(content) <= THUMBNAIL_BYTES
+        assert max(_opened(content).size) <= THUMBNAIL_SIDE
     assert len(thumbnail(noise, most=1500)) <= 1500
 
 
@@ -34,7 +34,7 @@ def test_its_shape_and_colours_are_those_of_the_picture():
     picture = np.zeros((300, 600, 3), dtype=np.uint8)
     picture[:, :300] = (220, 20, 20)
     small = _opened(thumbnail(picture))
-    assert small.size == (SIDE, SIDE // 2)
+    assert small.size == (THUMBNAIL_SIDE, THUMBNAIL_SIDE // 2)
     pixels = np.asarray(small).astype(int)
     assert np.abs(pixels[50, 40] - (220, 20, 20)).max() < 25
     assert pixels[50, 200].max() < 25

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from firstsight.encoders.thumbnails import BYTES
+from firstsight.encoders.images import THUMBNAIL_BYTES
 from firstsight.methods import ESZSL
 from firstsight.recognition import Recognizer
 from firstsight.web import sha256_source
@@ -74,7 +74,7 @@ def test_the_page_has_every_answer_with_picture_ranking_reasons_and_truth(page, 
         assert entry["why"] == answers.why[row].model_dump(by_alias=True)
         assert entry["truth"] == answers.truth[row]
         content = base64.b64decode(entry["picture"].removeprefix("data:image/jpeg;base64,"))
-        assert 0 < len(content) <= BYTES
+        assert 0 < len(content) <= THUMBNAIL_BYTES
     assert page.entries[6]["class"] == "none of these"
     assert page.entries[-1] == {"file": "torn.png", "error": "damaged: no end", "class": None, "top": []}
     assert page.texts["h1"] == ["Letters & more"]

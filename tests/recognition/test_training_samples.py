@@ -12,8 +12,8 @@ from PIL import Image
 
 from firstsight.data import make_dataset
 from firstsight.data.feature_files import FeatureFile
+from firstsight.encoders.backbone import LETTERS
 from firstsight.encoders.embedding import embed
-from firstsight.encoders.letters import LETTERS
 from firstsight.methods import ESZSL, TransductiveKernelPrototypes
 from firstsight.recognition import Recognizer, fit, learn
 from firstsight.recognition.scoring import fingerprint_features, in_training

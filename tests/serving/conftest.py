@@ -17,7 +17,7 @@ pytest.importorskip("httpx")
 
 from firstsight.data import make_dataset
 from firstsight.data.glyphs import describe, draw_letters
-from firstsight.encoders.letters import LetterBackbone
+from firstsight.encoders.backbone import LetterBackbone
 from firstsight.methods import KernelPrototypes
 from firstsight.persistence.model_schema import BackboneUsed, Provenance
 from firstsight.recognition import Recognizer, fit

@@ -156,9 +156,8 @@ def encode_images_with_an_exported_backbone(kept):
     from PIL import Image
     from safetensors.numpy import save_file
 
-    from firstsight.encoders.backbone import Backbone
+    from firstsight.encoders.backbone import Backbone, _exported
     from firstsight.encoders.images import ImageEncoder
-    from firstsight.encoders.runtimes import _exported
 
     folder = kept["folder"] / "backbone"
     folder.mkdir()

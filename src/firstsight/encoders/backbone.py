@@ -1,25 +1,29 @@
-"""A vision model in transformers' format: its description, size check and features."""
+"""Backbones: vision models in transformers' format, run by PyTorch or ONNX Runtime, and the one of `glyphs`."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import importlib.util
+import io
+import logging
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from PIL import Image
 
-from firstsight.devices import require_torch, torch, torch_is_installed
+from firstsight._io.files import cache_folder, remove_all_stale, write_atomically
+from firstsight.data.glyphs import CELL, ORIENTATIONS, SIDE, oriented_gradients
+from firstsight.devices import PRECISIONS, find_device, lowered, require_torch, torch, torch_is_installed
 from firstsight.encoders.local_models import at_home, find_model, hash_files, read_json, weights_of
-from firstsight.errors import BadInput, UnreadableFile
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
+from firstsight.errors import BadInput, CannotWrite, UnknownName, UnreadableFile
 
 # What a model's config.json claims, held against its weights before anything of that size is made.
 
@@ -99,7 +103,7 @@ class Backbone:
         content = hash_files([*weights_of(self.folder), *(path for path in texts if path.is_file())])
         return hashlib.sha256(f"{VERSION} {content}".encode()).hexdigest()[:32]
 
-    def prepare(self, picture: Image) -> np.ndarray:
+    def prepare(self, picture: Image.Image) -> np.ndarray:
         """A picture → the (3, h, w) float32 array that the model looks at."""
         with self._loading:  # threads come here together, and importing transformers takes seconds
             processor = self._processor
@@ -180,3 +184,211 @@ def transformers_quietly(folder: Path, what: str) -> Iterator[Any]:
         log.set_verbosity(level)
         if bars:
             log.enable_progress_bar()
+
+
+# The backbone of `glyphs`: features of a drawn letter.
+
+LETTERS = "firstsight-letters"
+# Raise it with every change that moves a feature of a letter: models and caches of former ones then differ.
+LETTERS_VERSION = 2
+_INK_SIDE = 26  # of 32: what a letter in the middle leaves free for the gradients at its edge
+_INK = 0.45  # of the strongest ink: twice what the noise of the embedded pictures reaches
+_BLANK = 24  # of 255: no stroke is fainter
+
+
+class LetterBackbone:
+    """Pictures of one letter → 512 features, with the methods of `Backbone`; it needs no weights.
+
+    A letter may be dark on light or light on dark, of any size, anywhere in the picture: its ink is cut out, brought to
+    one size and centred.
+    """
+
+    name = LETTERS
+    dim = (SIDE // CELL) ** 2 * ORIENTATIONS
+
+    @property
+    def fingerprint(self) -> str:
+        """As a vision model's: 32 hexadecimal digits that change with what is computed."""
+        return hashlib.sha256(f"{LETTERS} {LETTERS_VERSION}".encode()).hexdigest()[:32]
+
+    def prepare(self, picture: Image.Image) -> np.ndarray:
+        """A picture → the centred ink (32, 32), white on black; all black where there is none."""
+        grey = np.asarray(picture.convert("L"), dtype=np.float32)
+        edge = np.concatenate([grey[0], grey[-1], grey[:, 0], grey[:, -1]])
+        ink = np.abs(grey - np.median(edge))
+        strongest = float(ink.max())
+        centred = np.zeros((SIDE, SIDE), dtype=np.uint8)
+        if strongest < _BLANK:
+            return centred
+        rows, columns = (np.flatnonzero((ink > _INK * strongest).any(axis=axis)) for axis in (1, 0))
+        cut = ink[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1] * (255 / strongest)
+        height, width = cut.shape
+        scale = _INK_SIDE / max(height, width)
+        size = max(1, round(width * scale)), max(1, round(height * scale))
+        drawn = np.asarray(Image.fromarray(cut.astype(np.uint8)).resize(size, Image.Resampling.BILINEAR))
+        top, left = (SIDE - size[1]) // 2, (SIDE - size[0]) // 2
+        centred[top : top + size[1], left : left + size[0]] = drawn
+        return centred
+
+    def run(self, pixels: np.ndarray) -> np.ndarray:
+        """Prepared pictures (n, 32, 32) → features (n, 512)."""
+        return oriented_gradients(pixels)
+
+    def features_of_one(self, run: Callable[[np.ndarray], np.ndarray], pixels: np.ndarray) -> np.ndarray:
+        """Features of a first picture, which tell how many there are."""
+        return run(pixels[None])
+
+
+# Runtimes of a backbone: PyTorch, or ONNX Runtime with an exported file.
+
+RUNTIMES = ("auto", "torch", "onnx")
+# Exporting a ResNet-50 takes as long as it saves on this many pictures.
+PAYS_FROM = 200
+Run = Callable[[np.ndarray], np.ndarray]  # pictures (n, 3, h, w) → features (n, d)
+Announce = Callable[[str], object]  # is told, in a sentence, what takes long now
+
+
+def check_runtime(runtime: str, device: str = "cpu", precision: str = "float32") -> str:
+    """The runtime to take, if there is such a one here; torch alone knows other devices and precisions."""
+    if runtime not in RUNTIMES:
+        raise UnknownName("runtime", runtime, RUNTIMES)
+    if precision not in PRECISIONS:
+        raise UnknownName("precision", precision, PRECISIONS)
+    if (device, precision) != ("cpu", "float32"):
+        if runtime == "onnx":
+            raise BadInput(
+                f"The runtime onnx computes on the CPU in float32, but device={device!r} and precision={precision!r} "
+                "were asked for; use the runtime torch."
+            )
+        return "torch"
+    if runtime == "onnx" and not _onnx_is_installed():
+        raise BadInput("The runtime onnx is not installed; pip install 'firstsight[onnx]', or use the runtime torch.")
+    return runtime
+
+
+def open_runtime(
+    runtime: str,
+    backbone: Backbone | LetterBackbone,
+    example: np.ndarray,
+    pictures: int,
+    announce: Announce | None = None,
+    device: str = "cpu",
+    precision: str = "float32",
+) -> tuple[str, Run]:
+    """Load the backbone; `example` (3, h, w) is one prepared picture. Returns the runtime taken, and what runs.
+
+    "auto" takes ONNX Runtime, which needs under two thirds of PyTorch's time (`benchmarks/embed_speed.py` measures it),
+    where the exported backbone is in the cache, or where there are `pictures` enough to repay exporting it.
+    """
+    if isinstance(backbone, LetterBackbone):  # NumPy, whatever was asked for: its features are the same
+        return "torch" if runtime == "auto" else runtime, backbone.run
+    if runtime == "auto":
+        pays = _exported(backbone, example).is_file() or pictures >= PAYS_FROM
+        if pays and _onnx_is_installed():
+            with contextlib.suppress(BadInput, CannotWrite):  # not every architecture can be exported
+                return "onnx", _onnx(backbone, example, announce)
+        return "torch", _torch(backbone, device, precision)
+    return runtime, _onnx(backbone, example, announce) if runtime == "onnx" else _torch(backbone, device, precision)
+
+
+def _onnx_is_installed() -> bool:
+    return all(importlib.util.find_spec(name) for name in ("onnxruntime", "onnx", "onnxscript"))
+
+
+def _exported(backbone: Backbone, example: np.ndarray) -> Path:
+    return cache_folder() / "backbones" / f"{backbone.fingerprint}-{'x'.join(map(str, example.shape))}.onnx"
+
+
+def _torch(backbone: Backbone, device: str, precision: str) -> Run:
+    torch_device = find_device(device)
+    # Convolutions on a CPU are a fifth faster with the colours of a pixel side by side.
+    model = backbone.load().to(torch_device, memory_format=torch.channels_last)
+
+    def run(pixels: np.ndarray) -> np.ndarray:
+        with torch.inference_mode(), lowered(torch_device, precision):
+            output = model(torch.from_numpy(pixels).to(torch_device, memory_format=torch.channels_last))
+            features: np.ndarray = output.float().cpu().numpy()
+            return features
+
+    return run
+
+
+def _onnx(backbone: Backbone, example: np.ndarray, announce: Announce | None) -> Run:
+    import onnxruntime  # type: ignore[import-untyped]
+
+    path = _exported(backbone, example)
+
+    def export() -> None:
+        if announce is not None:
+            announce(f"preparing the backbone {backbone.name} for ONNX Runtime; this takes up to a minute, once.")
+        remove_all_stale(path.parent)
+        _export(backbone, example, path)
+
+    if not path.is_file():
+        export()
+    options = onnxruntime.SessionOptions()
+    if threads := os.environ.get("OMP_NUM_THREADS"):  # ONNX Runtime would take every core all the same
+        options.intra_op_num_threads = int(threads[:9]) if threads.isdecimal() else 0
+    try:
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except Exception:  # a damaged file in the cache: make it anew
+        export()
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+    def run(pixels: np.ndarray) -> np.ndarray:
+        features: np.ndarray = session.run(None, {"pixel_values": pixels})[0]
+        return features
+
+    return run
+
+
+def _export(backbone: Backbone, example: np.ndarray, path: Path) -> None:
+    model = backbone.load()
+    two = torch.from_numpy(np.stack([example, example]))
+
+    def write(temporary: Path) -> None:
+        torch.onnx.export(
+            model,
+            (two,),
+            str(temporary),
+            input_names=["pixel_values"],
+            output_names=["features"],
+            dynamic_shapes={"pixel_values": {0: torch.export.Dim("pictures", min=1)}},
+            dynamo=True,
+            external_data=False,
+            verbose=False,
+        )
+
+    with _silence():
+        try:
+            write_atomically(path, write)
+        except CannotWrite:
+            raise
+        except Exception as error:  # the exporter fails in types of its own
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise BadInput(
+                f"{backbone.name} could not be exported for ONNX Runtime ({reason}); use the runtime torch."
+            ) from error
+
+
+def export_backbone(backbone: Backbone) -> Path:
+    """The backbone as an .onnx file in the cache (`pixel_values` → `features`), made if it is not there yet."""
+    if not _onnx_is_installed():
+        raise BadInput("Exporting a backbone needs onnx; install it with pip install 'firstsight[onnx]'.")
+    example = backbone.prepare(Image.new("RGB", (64, 64)))
+    path = _exported(backbone, example)
+    if not path.is_file():
+        _export(backbone, example, path)
+    return path
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """The exporter talks about operators of libraries that nobody asked for."""
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(logging.NOTSET)

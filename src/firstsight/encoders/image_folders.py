@@ -12,7 +12,7 @@ from pathlib import Path
 
 from firstsight._io.files import open_regular
 from firstsight.data.table_files import read_table, texts
-from firstsight.encoders.image_formats import HEAD, SUFFIXES, UNREAD_SUFFIXES, sniff
+from firstsight.encoders.decoding import HEAD, SUFFIXES, UNREAD_SUFFIXES, sniff
 from firstsight.errors import BadInput, UnreadableFile
 
 __all__ = ["LABELS", "SUFFIXES", "ImageFolder", "find_images", "is_image", "name_as_text", "survey_images"]

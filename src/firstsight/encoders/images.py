@@ -1,10 +1,14 @@
-"""Encode images as features, with a cache."""
+"""Encode images as features, with a cache, and make thumbnails of them."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import os
 import threading
+import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,28 +18,22 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from firstsight._io.files import cache_folder, open_regular
+from firstsight._io.files import cache_folder, open_regular, remove_all_stale, write_atomically
 from firstsight.devices import find_device
-from firstsight.encoders.backbone import DEFAULT, Backbone
-from firstsight.encoders.cache import FeatureCache
+from firstsight.encoders.backbone import (
+    DEFAULT,
+    LETTERS,
+    Announce,
+    Backbone,
+    LetterBackbone,
+    Run,
+    check_runtime,
+    open_runtime,
+)
 from firstsight.encoders.decoding import InMemory, Undecodable, check_in_memory, decoded, quiet_pillow
 from firstsight.encoders.image_folders import name_as_text
-from firstsight.encoders.letters import LETTERS, LetterBackbone
-from firstsight.encoders.runtimes import Announce, Run, check_runtime, open_runtime
-from firstsight.errors import BadInput, FirstsightError
+from firstsight.errors import BadInput, CannotWrite, FirstsightError
 
-
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """A picture as its backbone looks at it; `ImageEncoder.prepare` makes it, `encode` takes it."""
-
-    pixels: np.ndarray
-    filename: str = ""
-    key: bytes = b""  # SHA-256 of the file's content
-
-
-Source = str | os.PathLike[str] | Image.Image | np.ndarray | Prepared
-Progress = Callable[[int, int], object]  # pictures done, pictures in all
 FILE_LIMIT = 2**29  # bytes; what is larger is no picture
 
 
@@ -353,3 +351,130 @@ def read_content(path: Path) -> bytes:
         if size > FILE_LIMIT:
             raise ValueError(f"{size / 2**30:.1f} GiB large; the limit is {FILE_LIMIT / 2**30:g} GiB")
         return file.read(FILE_LIMIT)
+
+
+# Cache of features, keyed by the content of the image file.
+
+SHARD_ROWS = 256
+SHARD_SECONDS = 3.0
+_DIGEST = 16  # bytes
+
+
+class FeatureCache:
+    """Features by the 32 bytes of a picture's SHA-256, in one folder per backbone. Threads may share one.
+
+    A shard is one .npy file of records (SHA-256 of the picture, its features, a digest of both); a run adds shards and
+    changes none, so runs may share a cache and one that is killed loses the last seconds only. A record whose digest
+    does not fit is ignored: its picture is encoded again.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.dim: int | None = None
+        self._found: dict[bytes, np.void] = {}  # records, judged when they are asked for
+        self._unwritten: list[np.void] = []
+        self._flushed = time.monotonic()
+        self._lock = threading.RLock()
+        remove_all_stale(folder)
+        for path in sorted(folder.glob("[!.]*.npy")):  # a hidden one is half written
+            self._read(path)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def get(self, key: bytes) -> np.ndarray | None:
+        record = self._found.get(key)
+        return record["features"] if record is not None and _is_sound(record) else None
+
+    def put(self, key: bytes, features: np.ndarray) -> None:
+        record = np.zeros(1, dtype=_layout(len(features)))[0]
+        record["key"], record["features"] = np.void(key), features
+        record["digest"] = np.void(_digest(record))
+        with self._lock:
+            self._found[key] = record
+            self._unwritten.append(record)
+            if len(self._unwritten) >= SHARD_ROWS or time.monotonic() - self._flushed > SHARD_SECONDS:
+                self.flush()
+
+    def flush(self) -> None:
+        """Write what came since the last time as one more shard."""
+        with self._lock:
+            self._flushed = time.monotonic()
+            if not self._unwritten:
+                return
+            shard = np.array(self._unwritten, dtype=self._unwritten[0].dtype)
+            self._unwritten = []
+            # The cache only saves time; a full disk is no reason to fail.
+            with contextlib.suppress(CannotWrite):
+                write_atomically(self.folder / f"{uuid.uuid4().hex}.npy", lambda path: np.save(path, shard))
+
+    def _read(self, path: Path) -> None:
+        try:
+            with open(open_regular(path), "rb") as file:
+                np.lib.format.read_magic(file)
+                shape, _, kind = np.lib.format.read_array_header_1_0(file)
+                begin = file.tell()
+            dim = kind["features"].shape[0]
+            if len(shape) != 1 or kind != _layout(dim) or self.dim not in (None, dim):
+                return
+            shard = np.memmap(path, kind, "r", begin, shape)  # np.load would die of a header that claims 0 bytes a row
+        except Exception:  # a damaged shard breaks in many ways; its pictures are simply encoded again
+            return
+        records = shard.view(np.ndarray)
+        if self.dim is None and not any(map(_is_sound, records)):
+            return
+        self.dim = dim
+        for record in records:
+            key = record["key"].tobytes()
+            if key not in self._found or not _is_sound(self._found[key]):  # the same picture twice: one may be damaged
+                self._found[key] = record
+
+
+def _layout(dim: int) -> np.dtype:
+    return np.dtype([("key", "V32"), ("features", "<f4", (dim,)), ("digest", f"V{_DIGEST}")])
+
+
+def _digest(record: np.void) -> bytes:
+    return hashlib.blake2b(record.tobytes()[:-_DIGEST], digest_size=_DIGEST).digest()
+
+
+def _is_sound(record: np.void) -> bool:
+    return bool(record["digest"].tobytes() == _digest(record))
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A picture as its backbone looks at it; `ImageEncoder.prepare` makes it, `encode` takes it."""
+
+    pixels: np.ndarray
+    filename: str = ""
+    key: bytes = b""  # SHA-256 of the file's content
+
+
+Source = str | os.PathLike[str] | Image.Image | np.ndarray | Prepared
+Progress = Callable[[int, int], object]  # pictures done, pictures in all
+# Thumbnails for pages, bounded in pixels and bytes.
+
+THUMBNAIL_SIDE = 224  # pixels: twice what a card shows at the least, for fine screens
+THUMBNAIL_BYTES = 12_000  # a thousand of them make a page of sixteen megabytes
+_QUALITIES = (82, 65, 45, 25)
+
+
+def thumbnail(
+    source: str | os.PathLike[str] | bytes | InMemory, side: int = THUMBNAIL_SIDE, most: int = THUMBNAIL_BYTES
+) -> bytes | None:
+    """A JPEG file of at most `side` pixels and `most` bytes; None if the picture cannot be read (any more)."""
+    try:
+        content = read_content(Path(source)) if isinstance(source, str | os.PathLike) else source
+        with quiet_pillow, decoded(content) as picture:
+            small = picture.copy() if isinstance(source, Image.Image) else picture
+            small.thumbnail((side, side))
+    except (OSError, ValueError, Undecodable):
+        return None
+    while True:
+        for quality in _QUALITIES:
+            file = io.BytesIO()
+            small.save(file, "JPEG", quality=quality, optimize=True)
+            if len(file.getvalue()) <= most or max(small.size) <= 16:
+                return file.getvalue()
+        small = small.resize((max(1, small.width * 2 // 3), max(1, small.height * 2 // 3)))

@@ -14,7 +14,7 @@ from firstsight._io.files import write_atomically
 from firstsight._io.terminal import in_one_line, logger, say
 from firstsight._io.terminal import progress as bar
 from firstsight.data import ZeroShotDataset, load_dataset
-from firstsight.data.array_files import read_arrays
+from firstsight.data.feature_files import read_arrays
 from firstsight.errors import BadInput, UnknownName, UnreadableFile
 from firstsight.evaluation import SETTINGS, TITLES, fit_on
 from firstsight.evaluation.spaces import lay_out

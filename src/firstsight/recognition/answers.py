@@ -20,7 +20,7 @@ from firstsight._io.files import write_atomically
 from firstsight._io.schemas import ApiSchema, reason
 from firstsight._io.terminal import counted
 from firstsight.data import read_descriptions
-from firstsight.encoders.thumbnails import thumbnail
+from firstsight.encoders.images import thumbnail
 from firstsight.errors import BadInput
 from firstsight.evaluation.calibration import Confidences, margin, reference_scores
 from firstsight.evaluation.novelty import FAR_SHARE, NoveltyDetector

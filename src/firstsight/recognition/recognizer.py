@@ -300,8 +300,7 @@ class Recognizer:
             return
         if Path(path).suffix != ".onnx":
             raise BadInput(f"The file must end in .onnx, but is called {Path(path).name!r}; rename it.")
-        from firstsight.encoders.backbone import Backbone
-        from firstsight.encoders.runtimes import export_backbone
+        from firstsight.encoders.backbone import Backbone, export_backbone
 
         facts = self.backbone.encoder.facts  # the encoder is checked: it is the one of the model
         source = Backbone(self.backbone.location)

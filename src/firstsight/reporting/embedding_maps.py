@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.patheffects import withStroke
 
-from firstsight.data.array_files import read_arrays
+from firstsight.data.feature_files import read_arrays
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.reporting.figure_style import (
     COLOURS,

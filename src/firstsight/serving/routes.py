@@ -16,8 +16,8 @@ from starlette.responses import Response
 
 import firstsight
 from firstsight._io.files import csv_of
+from firstsight.encoders.backbone import LETTERS
 from firstsight.encoders.decoding import Undecodable
-from firstsight.encoders.letters import LETTERS
 from firstsight.errors import UnknownName
 from firstsight.methods import method_name
 from firstsight.persistence.class_table import as_labels

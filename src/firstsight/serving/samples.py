@@ -22,14 +22,12 @@ from firstsight._io.files import cache_folder, csv_text, read_regular, write_ato
 from firstsight._io.folders import locked
 from firstsight._io.terminal import say
 from firstsight.data import ZeroShotDataset, load_dataset
-from firstsight.data.array_files import read_arrays, write_arrays
-from firstsight.data.feature_files import FeatureFile, read_feature_file
-from firstsight.encoders.decoding import Undecodable, decode_image, quiet_pillow
+from firstsight.data.feature_files import FeatureFile, read_arrays, read_feature_file, write_arrays
+from firstsight.encoders.backbone import LETTERS_VERSION, LetterBackbone
+from firstsight.encoders.decoding import HEAD, Undecodable, decode_image, quiet_pillow, sniff
 from firstsight.encoders.embedding import embed
 from firstsight.encoders.image_folders import LABELS
-from firstsight.encoders.image_formats import HEAD, sniff
 from firstsight.encoders.images import read_content
-from firstsight.encoders.letters import VERSION, LetterBackbone
 from firstsight.errors import BadInput, CannotWrite, FirstsightError
 from firstsight.evaluation.protocol import score_samples
 from firstsight.evaluation.scores import TaskScores, TradeOff, harmonic_mean
@@ -422,7 +420,7 @@ class Demo:
 
 def letters_demo() -> Demo:
     """The demo, fitted where it is not cached yet. Classes taught to it stay until its folder is removed."""
-    folder = cache_folder() / f"letters-demo-{DEMO_VERSION}-v{VERSION}"
+    folder = cache_folder() / f"letters-demo-{DEMO_VERSION}-v{LETTERS_VERSION}"
     model, before, samples = folder / "model", folder / "before", folder / "samples.npz"
     try:
         load_saved(model), load_saved(before)

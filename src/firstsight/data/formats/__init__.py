@@ -29,11 +29,26 @@ class Reader(Protocol):
     def read(self, path: Path, features: str | None = None, /) -> ZeroShotDataset | dict[str, Any]: ...
 
 
+class _BuiltIn:
+    """The reader of the built-in data set, which has a name instead of a file."""
+
+    ACCEPTS = "'glyphs' (built in)"
+
+    def matches(self, path: Path, /) -> bool:
+        return str(path) == "glyphs"
+
+    def read(self, path: Path, features: str | None = None, /) -> ZeroShotDataset:
+        from firstsight.data.glyphs import load_glyphs
+
+        return load_glyphs()
+
+
 @cache
 def all_readers() -> dict[str, Reader]:
-    """The readers of this folder by their file's name and, after them, those of other installed packages."""
+    """The built-in reader, those of this folder by their file's name, and those of other installed packages."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    readers: dict[str, Reader] = {name: importlib.import_module(f"{__name__}.{name}") for name in names}
+    readers: dict[str, Reader] = {"built_in": _BuiltIn()}
+    readers |= {name: importlib.import_module(f"{__name__}.{name}") for name in names}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         try:
             if point.name in readers:

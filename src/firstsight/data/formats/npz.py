@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from firstsight._io.files import text_of_name
-from firstsight.data.array_files import read_arrays, read_names, write_arrays
 from firstsight.data.dataset import ZeroShotDataset
+from firstsight.data.feature_files import read_arrays, read_names, write_arrays
 from firstsight.data.rules import PARTS, as_float32
 from firstsight.errors import BadInput
 
