@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstsight.cli.learn import expectation
+from firstsight.cli.fit import expectation
 from firstsight.evaluation.calibration import Calibration, Scale
 
 

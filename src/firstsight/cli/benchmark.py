@@ -1,4 +1,4 @@
-"""`firstsight benchmark`: every method on every data set, one record per cell, resumable."""
+"""`firstsight evaluate`, `benchmark` and `report`: one method on a data set, many on many, the records as a page."""
 
 from __future__ import annotations
 
@@ -16,14 +16,20 @@ from rich.text import Text
 
 from firstsight._io.terminal import in_one_line, say, screen
 from firstsight.cli.options import (
+    Data,
     EngineOption,
     Features,
+    Method,
+    Preset,
     ProcessesOption,
     SchedulerOption,
+    Seed,
+    Set,
     Setting,
     Where,
     read_assignments,
     settings_of,
+    write_json,
 )
 from firstsight.errors import BadInput
 from firstsight.evaluation import TITLES
@@ -34,7 +40,70 @@ from firstsight.experiments.session import Event, Session
 
 if TYPE_CHECKING:
     from firstsight.data import ZeroShotDataset
+    from firstsight.evaluation import Result
     from firstsight.experiments.benchmark import Plans
+
+
+def evaluate(
+    data: Data,
+    method: Method = None,
+    set: Set = None,
+    preset: Preset = None,
+    features: Features = None,
+    setting: Annotated[Setting, typer.Option(help="Conventional, generalized, or both.")] = Setting.both,
+    seed: Seed = 0,
+    json: Annotated[Path | None, typer.Option(help="Also write the result to this file.")] = None,
+) -> None:
+    """Fit a method on the training rows and print T1, ts, tr and H: mean per-class accuracies in percent."""
+    from firstsight._io.terminal import say
+    from firstsight.data import load_dataset
+    from firstsight.data.rules import odd_values
+    from firstsight.evaluation import evaluate as run
+    from firstsight.methods import default_method, make_estimator
+
+    parameters = read_assignments(set, preset)
+    method = method or default_method(parameters)
+    estimator = make_estimator(method, parameters, random_state=seed, verbose=True)
+    dataset = load_dataset(data, features)
+    for finding in odd_values(dataset):
+        if finding.severity == "warning":  # test samples that are copies of training samples
+            say(f"{finding.severity}: {finding.message}")
+    result = run(estimator, dataset, settings_of(setting))
+    record = _record(result, dataset, seed)
+    _show(record, method)
+    if json is not None:
+        write_json(json, record)
+
+
+def _record(result: Result, dataset: ZeroShotDataset, seed: int) -> dict[str, Any]:
+    from firstsight.evaluation import TITLES, percent
+    from firstsight.methods import method_name
+
+    fitted = next(iter(result.models.values()))
+    return {
+        "method": method_name(type(fitted)),
+        "dataset": dataset.name,
+        **{name: percent(getattr(result, name)) for name in TITLES},
+        "seconds": round(result.seconds, 2),
+        "parameters": fitted.resolved_parameters(),
+        "seed": seed,
+        "split": dataset.split_hash,
+        "extra_supervision": fitted.extra_supervision,
+    }
+
+
+def _show(record: dict[str, Any], method: str) -> None:
+    from firstsight._io.terminal import in_one_line, screen
+    from firstsight.evaluation import TITLES
+
+    figures = "  ".join(f"{title} {record[name]:.1f}" for name, title in TITLES.items() if record[name] is not None)
+    console = screen()
+    console.print(
+        f"{in_one_line(record['dataset'])}  {method}  seed {record['seed']}  {figures}  ({record['seconds']:.0f} s)"
+    )
+    if record["extra_supervision"]:
+        console.print(f"extra supervision: {record['extra_supervision']}")
+
 
 EVERY = 60.0  # seconds between two progress lines where the output is no terminal
 
@@ -284,3 +353,31 @@ def read_parameters(words: list[str] | None, methods: list[str]) -> dict[str, di
 def _has_choice(path: str) -> bool:
     """Only a folder with att_splits.mat has feature files to choose from; --features is for those among DATA."""
     return (Path(path) / "att_splits.mat").exists()
+
+
+class Open(StrEnum):
+    """Whether to open the page when it is ready."""
+
+    yes = "yes"
+    no = "no"
+
+
+def report(
+    results: Annotated[
+        Path,
+        typer.Argument(metavar="RESULTS", help="The folder that `firstsight benchmark` wrote, or one .jsonl file."),
+    ],
+    out: Annotated[Path, typer.Option(help="The folder for index.html, tables/ and figures/.")],
+    open: Annotated[Open, typer.Option(help="Open the page in the browser when it is ready.")] = Open.no,
+) -> None:
+    """Make a self-contained page (and CSV, LaTeX, Markdown and PNG files) from benchmark records; runs no method."""
+    from firstsight._io.terminal import progress, screen
+    from firstsight.reporting import report as make_report
+
+    with progress("tables and figures", total=None) as show:
+        page = make_report(results, out, lambda done, total: show(done, of=total))
+    screen().print(f"{page}")
+    if open == Open.yes:
+        import webbrowser
+
+        webbrowser.open(page.resolve().as_uri())

@@ -1,4 +1,4 @@
-"""`firstsight data …`: look at a data set before trusting it, and make one of your own."""
+"""`firstsight data …`, `embed` and `describe`: data sets, and the features and descriptions they are made of."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from firstsight.cli.options import Data, Features, Seed
+from firstsight._io.terminal import counted, say
+from firstsight.cli.options import DEFAULT_BACKBONE, BackboneOption, BatchSize, Data, Device, Features, Runtime, Seed
 from firstsight.errors import BadInput
 
 app = typer.Typer(no_args_is_help=True)
@@ -90,3 +91,74 @@ def make(
         f"{len(data.seen_classes)} seen and {len(data.unseen_classes)} unseen classes; {len(data.train)} rows to train "
         f"on, {len(data.test_seen)} and {len(data.test_unseen)} to test; saved to {out}."
     )
+
+
+def embed(
+    folder: Annotated[Path, typer.Argument(help="Pictures, directly or in one sub-folder per class.")],
+    out: Annotated[Path, typer.Option(help="The .npz file to write; or .npy, and a table beside it (docs/scale.md).")],
+    backbone: BackboneOption = DEFAULT_BACKBONE,
+    batch_size: BatchSize = 32,
+    runtime: Runtime = "auto",
+    device: Device = "cpu",
+    precision: Annotated[str, typer.Option(help="Of the backbone's matrix products: float32 or bfloat16.")] = "float32",
+) -> None:
+    """Turn pictures into features, one row per picture; sub-folder names are their classes.
+
+    A run that is killed goes on where it was, and pictures that this backbone has looked at before take no
+    time: features are kept by the content of the picture, in $FIRSTSIGHT_CACHE or the user's cache folder.
+    """
+    from firstsight.encoders.embedding import embed
+
+    made = embed(
+        folder,
+        backbone=backbone,
+        out=out,
+        batch_size=batch_size,
+        runtime=runtime,
+        device=device,
+        precision=precision,
+        verbose=True,
+    )
+    rows, dim = made.features.shape
+    classes = "no labels" if made.labels is None else counted(len(set(made.labels)), "class")
+    skipped = f"{len(made.skipped)} skipped" if made.skipped else "none skipped"
+    say(f"{counted(rows, 'picture')}, {counted(dim, 'feature')} each, {classes}; {skipped}; saved to {out}.")
+
+
+DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+def describe(
+    classes: Annotated[
+        Path, typer.Argument(metavar="CLASSES.csv", help="A column `class`, and text, attributes or nothing beside it.")
+    ],
+    out: Annotated[Path, typer.Option(help="The .csv file to write.")],
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME_OR_PATH",
+            help="A sentence-transformers or CLIP model: its name, or a folder that holds it. "
+            f"Left out: {DEFAULT_ENCODER}.",
+        ),
+    ] = None,
+    prompt: Annotated[
+        str | None, typer.Option(help="What a bare name is put into, such as 'a photo of a {}, a kind of bird'.")
+    ] = None,
+    attributes: Annotated[
+        str | None,
+        typer.Option(help="Write an empty table of these attributes (separated by commas) to fill in by hand."),
+    ] = None,
+    scale: Annotated[bool, typer.Option("--scale", help="Bring every attribute to 0…1.")] = False,
+    device: Device = "cpu",
+) -> None:
+    """Make the descriptions that unseen classes are recognised by; what CLASSES.csv holds decides how.
+
+    Only names, or a column `text`: each becomes the vector that a text model gives it. Columns of attributes: numbers
+    are taken as they are, 85% becomes 0.85, yes and no become 1 and 0, an empty cell takes its column's mean. With
+    --attributes: an empty table to fill in, which a second `describe` then reads.
+    """
+    from firstsight.encoders.descriptions import describe
+
+    names = None if attributes is None else attributes.split(",")
+    made = describe(classes, encoder=encoder, prompt=prompt, attributes=names, scale=scale, out=out, device=device)
+    say(f"{counted(len(made), 'class')}, {counted(made.shape[1], 'column')} each; saved to {out}.")

@@ -12,23 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from firstsight._io.terminal import screen, set_volume, shown_on_screen, visible
-from firstsight.cli import (
-    benchmark,
-    classes,
-    data,
-    demo,
-    describe,
-    embed,
-    evaluate,
-    export,
-    fit,
-    learn,
-    methods,
-    predict,
-    report,
-    serve,
-    tune,
-)
+from firstsight.cli import benchmark, classes, data, demo, fit, methods, predict, serve, tune
 from firstsight.errors import FirstsightError
 
 
@@ -53,20 +37,20 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.command("demo")(demo.demo)
-app.command("embed")(embed.embed)
-app.command("describe")(describe.describe)
-app.command("learn")(learn.learn)
+app.command("embed")(data.embed)
+app.command("describe")(data.describe)
+app.command("learn")(fit.learn)
 app.add_typer(data.app, name="data", help="Look at data sets, and make your own.")
 app.command("methods")(methods.methods)
-app.command("evaluate")(evaluate.evaluate)
+app.command("evaluate")(benchmark.evaluate)
 app.command("fit")(fit.fit)
 app.command("predict")(predict.predict)
 app.add_typer(classes.app, name="classes", help="Show, add, change and remove a model's classes.")
 app.command("serve")(serve.serve)
-app.command("export")(export.export)
+app.command("export")(fit.export)
 app.command("tune")(tune.tune)
 app.command("benchmark")(benchmark.benchmark)
-app.command("report")(report.report)
+app.command("report")(benchmark.report)
 
 
 @app.callback(invoke_without_command=True)

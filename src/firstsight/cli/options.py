@@ -40,6 +40,20 @@ Overwrite = Annotated[
 ]
 
 
+DEFAULT_BACKBONE = "microsoft/resnet-101"
+
+BackboneOption = Annotated[
+    str,
+    typer.Option(metavar="NAME_OR_PATH", help="A vision model of transformers: its name, or a folder that holds it."),
+]
+BatchSize = Annotated[int, typer.Option(min=1, help="Pictures that go through the model at once.")]
+Runtime = Annotated[
+    str,
+    typer.Option(help="torch, onnx, or auto: onnx where the backbone was exported before or the pictures are many."),
+]
+Device = Annotated[str, typer.Option(help="Where the model runs: cpu, cuda, mps, …, or auto: a GPU if there is one.")]
+
+
 # Parameters that have an option of their own, which the written record tells: a second way would contradict it.
 BY_OPTION = {"random_state": "--seed", "setting": "--setting"}
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from firstsight._io.terminal import counted, say, write_out
-from firstsight.cli.embed import Device
-from firstsight.cli.options import EngineOption, SchedulerOption, Where
+from firstsight.cli.options import Device, EngineOption, SchedulerOption, Where
 from firstsight.errors import BadInput
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from firstsight._io.terminal import logger
-from firstsight.cli.embed import Device
+from firstsight.cli.options import Device
 from firstsight.errors import BadInput, FirstsightError
 
 Host = Annotated[str, typer.Option(help="The address to listen on; any but this machine's own needs a token.")]
