@@ -124,7 +124,7 @@ class CLAP(ZeroShotClassifier):
             gradient = LOGIT_SCALE / len(rows) * (np.exp(logits).T @ rows - targets) + 2 * weight * (W - texts)
             return value, gradient.ravel()
 
-        self.history_ = []
+        self.history_: list[float] = []
         found = minimize(
             objective,
             texts.ravel(),
