@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 import firstsight
 from firstsight.data.feature_files import FeatureFile
 from firstsight.errors import BadInput, UnreadableFile
-from firstsight.experiments.entries import entries_of
+from firstsight.experiments.plan import entries_of
 from firstsight.methods import ESZSL, QFSL, SJE
 
 

@@ -13,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import firstsight
 from firstsight.errors import BadInput, UnknownName
-from firstsight.experiments.entries import identity_of
+from firstsight.experiments.plan import identity_of
 from firstsight.experiments.records import read_records
 from firstsight.methods import ESZSL, SAE, SJE, TransductiveDeepEmbedding
 from least_record import LEAST_CHOICE

@@ -21,8 +21,8 @@ import pytest
 import firstsight
 from firstsight.errors import BadInput
 from firstsight.experiments import executors
-from firstsight.experiments.entries import Entry
 from firstsight.experiments.executors import ClusterProblem
+from firstsight.experiments.plan import Entry
 from firstsight.experiments.session import Session
 
 pytest.importorskip("distributed")

@@ -8,10 +8,9 @@ import pytest
 from firstsight.errors import BadInput
 from firstsight.evaluation import evaluate
 from firstsight.experiments.choices import choose, grid_candidates
-from firstsight.experiments.entries import Entry
 from firstsight.experiments.executors import open_workers
 from firstsight.experiments.jobs import run_job
-from firstsight.experiments.plan import Job
+from firstsight.experiments.plan import Entry, Job
 from firstsight.experiments.records import file_stem
 from firstsight.experiments.session import Session
 from firstsight.experiments.tune import Trials, remove_trials

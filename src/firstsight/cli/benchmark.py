@@ -260,7 +260,7 @@ def benchmark(
     """
     from firstsight.data import load_dataset
     from firstsight.experiments.benchmark import benchmark as run
-    from firstsight.experiments.entries import Entry
+    from firstsight.experiments.plan import Entry
 
     chosen = _methods(methods, study)
     given = read_parameters(set, chosen)

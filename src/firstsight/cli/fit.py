@@ -183,7 +183,7 @@ def _report_learn(recognizer: Recognizer, out: Path) -> None:
 
 def expectation(calibration: Calibration | None, n_seen: int) -> str:
     """What held-out classes say of classes without pictures, as a sentence, with what it rests on."""
-    from firstsight.data.folds import FEWEST_CLASSES
+    from firstsight.data.dataset import FEWEST_CLASSES
 
     if calibration is None:
         return (

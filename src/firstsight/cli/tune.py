@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from firstsight.experiments.choices import ScoredCandidate
-    from firstsight.experiments.entries import Entry
+    from firstsight.experiments.plan import Entry
     from firstsight.experiments.records import Record
     from firstsight.experiments.tune import Choice
 
@@ -154,7 +154,7 @@ def _tunable_default(fixed: dict[str, Any], grid: list[str] | None) -> str:
 
 def _entry(method: str, fixed: dict[str, Any]) -> Entry:
     """A method with the parameters that every candidate has, judged before the data are read."""
-    from firstsight.experiments.entries import Entry
+    from firstsight.experiments.plan import Entry
     from firstsight.methods import make_estimator, method_name
 
     word = method_name(type(make_estimator(method, fixed)))

@@ -18,8 +18,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from firstsight._io.files import cache_folder, write_atomically
-from firstsight.data.dataset import ZeroShotDataset
-from firstsight.data.folds import held_out_of
+from firstsight.data.dataset import ZeroShotDataset, held_out_of
 from firstsight.errors import CannotWrite, FirstsightError
 
 # Raise it with every change that moves a pixel, a feature or a split: old cache files are then left alone.

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firstsight._io.files import write_atomically
-from firstsight.data.dataset import ZeroShotDataset, check_described
-from firstsight.data.folds import check_share, hold_out
+from firstsight.data.dataset import ZeroShotDataset, check_described, check_share, hold_out
 from firstsight.data.formats.xlsa17 import SPLITS_FILE
 from firstsight.errors import BadInput, FirstsightWarning, UnknownName
 

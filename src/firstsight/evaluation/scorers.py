@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.pipeline import Pipeline
 
-from firstsight.data.folds import check_share, hold_out
+from firstsight.data.dataset import check_share, hold_out
 from firstsight.errors import BadInput
 from firstsight.evaluation.protocol import score_samples, transformed
 

@@ -19,10 +19,9 @@ from firstsight.errors import BadInput, UnknownName, UnreadableFile
 from firstsight.evaluation import SETTINGS, TITLES, fit_on
 from firstsight.evaluation.spaces import lay_out
 from firstsight.experiments.choices import ChoiceFile, Choices, describe_untuned, gather_choices, read_choices
-from firstsight.experiments.entries import entries_of
 from firstsight.experiments.executors import open_workers
 from firstsight.experiments.jobs import estimator_of
-from firstsight.experiments.plan import SEPARATIONS, STUDIED, Job, format_params, make_plan
+from firstsight.experiments.plan import SEPARATIONS, STUDIED, Job, entries_of, format_params, make_plan
 from firstsight.experiments.records import Record, file_stem, key_of, records_file
 from firstsight.experiments.session import CHECKPOINTS, Event, Session, prepare, records_folder, remove_checkpoints
 from firstsight.experiments.tune import Choice

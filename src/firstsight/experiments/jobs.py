@@ -34,9 +34,8 @@ from firstsight.evaluation import (
 from firstsight.evaluation.leakage import Watched
 from firstsight.evaluation.protocol import describe_space, one_hot, score_samples
 from firstsight.evaluation.scores import TradeOff
-from firstsight.experiments.entries import description_of, parameters_of
 from firstsight.experiments.executors import DataMissing, check_version, installed_version
-from firstsight.experiments.plan import Job, parameters_hash
+from firstsight.experiments.plan import Job, description_of, parameters_hash, parameters_of
 from firstsight.experiments.records import SCHEMA, CellKey, Record, parse_records
 from firstsight.methods import ZeroShotClassifier
 

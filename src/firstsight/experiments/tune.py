@@ -27,9 +27,8 @@ from firstsight.experiments.choices import (
     is_numeric,
     read_choice,
 )
-from firstsight.experiments.entries import Entry, entries_of, entry_of, to_json_values
 from firstsight.experiments.executors import Workers, open_workers
-from firstsight.experiments.plan import format_params, make_plan
+from firstsight.experiments.plan import Entry, entries_of, entry_of, format_params, make_plan, to_json_values
 from firstsight.experiments.records import CellKey, Key, Record, file_stem, key_of, read_records
 from firstsight.experiments.session import (
     CHECKPOINTS,

@@ -15,9 +15,8 @@ import pandas as pd
 from firstsight._io.files import text_of_name
 from firstsight._io.terminal import in_one_line, logger, say
 from firstsight.data import ZeroShotDataset, load_dataset, read_descriptions
-from firstsight.data.dataset import TrainingSet, check_described, make_training_set
+from firstsight.data.dataset import FEWEST_CLASSES, TrainingSet, check_described, make_training_set
 from firstsight.data.feature_files import FeatureFile, read_feature_file
-from firstsight.data.folds import FEWEST_CLASSES
 from firstsight.encoders.backbone import DEFAULT
 from firstsight.encoders.descriptions import read_class_table
 from firstsight.encoders.embedding import embed

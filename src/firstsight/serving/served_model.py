@@ -15,8 +15,7 @@ import numpy as np
 import pandas as pd
 
 from firstsight._io.terminal import visible
-from firstsight.encoders.descriptions import describe
-from firstsight.encoders.text import TextEncoder
+from firstsight.encoders.descriptions import TextEncoder, describe
 from firstsight.errors import BadInput, UnknownName, UnreadableFile
 from firstsight.methods import ZeroShotClassifier
 from firstsight.persistence.class_table import as_labels

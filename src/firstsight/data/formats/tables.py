@@ -20,8 +20,7 @@ import numpy as np
 
 from firstsight._io.disk_samples import DiskSamples
 from firstsight._io.files import text_of_name
-from firstsight.data.dataset import ZeroShotDataset
-from firstsight.data.folds import hold_out
+from firstsight.data.dataset import ZeroShotDataset, hold_out
 from firstsight.data.rules import PARTS
 from firstsight.data.table_files import SUFFIXES, numbers, read_table, same_on_screen, texts
 from firstsight.errors import BadInput, UnknownName

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstsight.data.folds import check_share, held_out_of, hold_out
+from firstsight.data.dataset import check_share, held_out_of, hold_out
 from firstsight.errors import BadInput
 
 

@@ -8,8 +8,8 @@ import shutil
 import numpy as np
 import pytest
 
-from firstsight.encoders import text as tokenizer_trial
-from firstsight.encoders.text import TextEncoder, readable
+from firstsight.encoders import descriptions
+from firstsight.encoders.descriptions import TextEncoder, readable
 from firstsight.errors import BadInput
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "photo", "of", "ox", "okapi", "striped", "horse"]
@@ -121,8 +121,8 @@ def test_a_module_leads_to_no_other_code_and_no_other_folder(bert, tmp_path, mod
     ids=["a text that doubles", "a pattern that never ends", "filled up", "filled up to a multiple"],
 )
 def test_a_tokenizer_that_asks_for_any_memory_or_time_is_one_sentence(bert, tmp_path, monkeypatch, rules):
-    monkeypatch.setattr(tokenizer_trial, "MEMORY", 1 << 29)
-    monkeypatch.setattr(tokenizer_trial, "SECONDS", 3)
+    monkeypatch.setattr(descriptions, "TOKENIZER_MEMORY", 1 << 29)
+    monkeypatch.setattr(descriptions, "TOKENIZER_SECONDS", 3)
     folder = shutil.copytree(bert, tmp_path / "evil")
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer | rules))
