@@ -46,8 +46,10 @@ from .methods.rn import RN as RN
 from .methods.sae import SAE as SAE
 from .methods.sje import SJE as SJE
 from .methods.sse import SSE as SSE
+from .methods.stata import StatA as StatA
 from .methods.sync import SynC as SynC
 from .methods.tip_adapter import TipAdapter as TipAdapter
+from .methods.transclip import TransCLIP as TransCLIP
 from .methods.transductive_deep_embedding import TransductiveDeepEmbedding as TransductiveDeepEmbedding
 from .methods.transductive_kernel_prototypes import TransductiveKernelPrototypes as TransductiveKernelPrototypes
 # methods: end

@@ -173,8 +173,10 @@ if TYPE_CHECKING:
     from firstsight.methods.sae import SAE as SAE
     from firstsight.methods.sje import SJE as SJE
     from firstsight.methods.sse import SSE as SSE
+    from firstsight.methods.stata import StatA as StatA
     from firstsight.methods.sync import SynC as SynC
     from firstsight.methods.tip_adapter import TipAdapter as TipAdapter
+    from firstsight.methods.transclip import TransCLIP as TransCLIP
     from firstsight.methods.transductive_deep_embedding import TransductiveDeepEmbedding as TransductiveDeepEmbedding
     from firstsight.methods.transductive_kernel_prototypes import (
         TransductiveKernelPrototypes as TransductiveKernelPrototypes,
