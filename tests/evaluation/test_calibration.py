@@ -15,8 +15,8 @@ from firstsight.evaluation.calibration import (
     _Rows,
     accuracy_interval,
     calibrate,
-    expected_calibration_error,
     log_loss,
+    reliability,
 )
 from firstsight.methods import ESZSL, DeepEmbedding, TransductiveDeepEmbedding
 
@@ -88,7 +88,7 @@ def test_confidence_on_unseen_classes_is_about_how_often_it_is_right(calibrated,
     assert abs(sure.max(axis=1).mean() - right.mean()) < 0.12
     raw = np.exp(calibrated.decision_function(X, classes=list(small.unseen_classes)))
     raw /= raw.sum(axis=1, keepdims=True)
-    assert expected_calibration_error(sure.max(axis=1), right) < expected_calibration_error(raw.max(axis=1), right) / 2
+    assert reliability(sure.max(axis=1), right).ece < reliability(raw.max(axis=1), right).ece / 2
 
 
 def test_a_row_has_the_same_confidence_alone_as_among_others(calibrated, small):

@@ -5,7 +5,7 @@ import pytest
 
 from firstsight.data import load_dataset
 from firstsight.evaluation import fit_on
-from firstsight.evaluation.calibration import calibrate, expected_calibration_error
+from firstsight.evaluation.calibration import calibrate, reliability
 from firstsight.methods import ESZSL, SAE
 
 
@@ -20,4 +20,4 @@ def test_confidence_on_the_unseen_classes_of_cub_is_off_by_at_most_five_percent(
     scores = model.decision_function(X, classes=classes)
     sure = calibration.confidence(model, X, scores, np.zeros(len(classes), bool)).max(axis=1)
     right = np.array(classes)[scores.argmax(axis=1)] == y
-    assert expected_calibration_error(sure, right) <= 0.05
+    assert reliability(sure, right).ece <= 0.05

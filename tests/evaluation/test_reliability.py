@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstsight.evaluation.calibration import expected_calibration_error, reliability
+from firstsight.evaluation.calibration import reliability
 
 
 def _by_plain_loop(confidence, right, bins):
@@ -26,15 +26,15 @@ def test_the_calibration_error_equals_a_plain_loop(bins):
     right = random.random(303) < confidence**2
     expected = _by_plain_loop(confidence.tolist(), right.tolist(), bins)
     assert expected > 0.05
-    assert expected_calibration_error(confidence, right, bins) == pytest.approx(expected)
+    assert reliability(confidence, right, bins=bins).ece == pytest.approx(expected)
 
 
 def test_confidence_that_comes_true_has_a_small_error_and_bragging_a_large_one():
     random = np.random.default_rng(1)
     chance = random.random(20_000)
     right = random.random(20_000) < chance
-    assert expected_calibration_error(chance, right) < 0.02
-    assert expected_calibration_error(chance**0.3, right) > 0.2
+    assert reliability(chance, right).ece < 0.02
+    assert reliability(chance**0.3, right).ece > 0.2
 
 
 def test_a_row_that_weighs_three_counts_like_three_rows():

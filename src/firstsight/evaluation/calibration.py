@@ -287,11 +287,6 @@ def reliability(
     return Reliability(total / total.sum(), mean_confidence, accuracy)
 
 
-def expected_calibration_error(confidence: ArrayLike, right: ArrayLike, bins: int = BINS) -> float:
-    """ECE over `bins` equal-width bins, as a fraction."""
-    return reliability(confidence, right, bins=bins).ece
-
-
 class Confidences:
     """Confidence in candidates whose scores come in blocks: what a row's softmax needs of all, and then of some."""
 

@@ -30,6 +30,16 @@ SETTINGS = tuple(METRICS)
 CONFUSIONS = 200
 
 
+def count_confusions(truth: ArrayLike, predicted: ArrayLike) -> list[list[Any]]:
+    """Return [class, predicted class, count] of wrong predictions (n,), the most frequent first, ties by name."""
+    truth, predicted = np.asarray(truth), np.asarray(predicted)
+    wrong = truth != predicted
+    if not wrong.any():
+        return []
+    pairs, counts = np.unique(np.stack([truth[wrong], predicted[wrong]], axis=1), axis=0, return_counts=True)
+    return [[*pairs[i].tolist(), int(counts[i])] for i in np.argsort(-counts, kind="stable")]
+
+
 def per_class_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> dict[Any, float]:
     """Share of each class's samples that were named right, by class."""
     truth, predicted = np.asarray(y_true), np.asarray(y_pred)
@@ -142,13 +152,7 @@ class TaskScores:
 
     def confusions(self, most: int | None = CONFUSIONS) -> list[list[Any]]:
         """Return [class, predicted class, count] of wrong predictions, the most frequent first."""
-        wrong = self.predictions != self.codes
-        if not wrong.any():
-            return []
-        names = [self._names(codes[wrong]) for codes in (self.codes, self.predictions)]
-        pairs, counts = np.unique(np.stack(names, axis=1), axis=0, return_counts=True)
-        order = np.argsort(-counts, kind="stable")[:most]
-        return [[*pairs[i].tolist(), int(counts[i])] for i in order]
+        return count_confusions(self._names(self.codes), self._names(self.predictions))[:most]
 
     def among(self, seen: bool) -> TaskScores:
         """Return the scores of the samples of seen (or unseen) classes with only these classes as candidates."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,6 +13,7 @@ import pandas as pd
 from firstsight._io.disk_samples import LARGEST_BLOCK, blocks_of
 from firstsight._io.terminal import counted
 from firstsight.evaluation import mean_class_accuracy, per_class_accuracy
+from firstsight.evaluation.scores import count_confusions
 
 # A fingerprint is 8 bytes of a hash: of an image file's content or, for features from elsewhere, of a row's numbers as
 # they are stored in its file. Neither depends on the processor, and neither leads back to a path or an image. A sample
@@ -135,10 +135,7 @@ class Score:
     @property
     def confusions(self) -> pd.DataFrame:
         """Columns class, taken_for, count; the most frequent first."""
-        pairs = zip(self.truth, self.answers, strict=True)
-        counts = Counter(pair for pair in pairs if pair[0] != pair[1])
-        rows = [(true, answer, count) for (true, answer), count in counts.most_common()]
-        return pd.DataFrame(rows, columns=["class", "taken_for", "count"])
+        return pd.DataFrame(count_confusions(self.truth, self.answers), columns=["class", "taken_for", "count"])
 
     def __str__(self) -> str:
         if self.in_training is None:
