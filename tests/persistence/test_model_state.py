@@ -75,7 +75,7 @@ def test_arrays_are_held_to_the_shapes_that_a_method_declares(method):
     arrays, values = split_model(trial.fitted)
 
     def restored(changed):
-        return restore_model(method, trial.fitted.get_params(), values, changed)
+        return restore_model(method, trial.fitted.get_params(), values, changed, getattr(trial.fitted, "parts_", None))
 
     np.testing.assert_array_equal(restored(arrays).decision_function(trial.task.X_test), trial.scores)
     for key, shape in method.fitted_arrays.items():

@@ -40,12 +40,16 @@ from firstsight.persistence.model_schema import (
     write_model_file,
 )
 from firstsight.persistence.model_state import (
+    PARTS_PREFIX,
     STEPS_PREFIX,
     Arrays,
     ArraysDoNotMatch,
+    plain_parameters,
     restore_model,
+    restore_parts,
     restore_pipeline,
     split_model,
+    split_parts,
     split_pipeline,
 )
 
@@ -204,9 +208,14 @@ def _read(folder: Path, method: type[ZeroShotClassifier] | None) -> tuple[SavedM
         _no_model(folder)
     try:
         file, arrays = _contents(folder)
-        step_arrays = {name: arrays.pop(name) for name in list(arrays) if name.startswith(STEPS_PREFIX)}
-        calibration = {name: arrays.pop(name) for name in list(arrays) if name.startswith(_CALIBRATION)}
-        model = restore_model(_method_of(file, method), file.parameters, file.values, arrays)
+        step_arrays, part_arrays, calibration = (
+            {name: arrays.pop(name) for name in list(arrays) if name.startswith(prefix)}
+            for prefix in (STEPS_PREFIX, PARTS_PREFIX, _CALIBRATION)
+        )
+        cls = _method_of(file, method)
+        kinds = [_find_method(part.method, "install the package that has it") for part in file.parts]
+        parts = restore_parts(file.parts, kinds, part_arrays)
+        model = restore_model(cls, file.parameters, file.values, arrays, parts)
         if file.calibration is not None:
             named = {name.removeprefix(_CALIBRATION): array for name, array in calibration.items()}
             _check_calibration(model, named)
@@ -245,12 +254,16 @@ def _method_of(file: ModelFile, method: type[ZeroShotClassifier] | None) -> type
         if method.__name__ != file.method:
             raise BadInput(f"The folder holds a {file.method}, not a {method.__name__}; load it with its own class.")
         return method
+    return _find_method(file.method, "load it with method=… and the class that it was made with")
+
+
+def _find_method(name: str, otherwise: str) -> type[ZeroShotClassifier]:
     try:
-        return find_method(file.method)
+        return find_method(name)
     except UnknownName:
         raise UnreadableFile(
-            f"The folder holds a {file.method[:60]!r}, which is not a method of firstsight or of an installed "
-            "package; load it with method=… and the class that it was made with."
+            f"The folder holds a {name[:60]!r}, which is not a method of firstsight or of an installed package; "
+            f"{otherwise}."
         ) from None
 
 
@@ -288,22 +301,22 @@ def _write(
     step_arrays: Mapping[str, np.ndarray] | None = None,
 ) -> None:
     arrays, values = split_model(model)
-    arrays |= step_arrays or {}
+    parts, part_arrays = split_parts(model)
+    arrays |= {**part_arrays, **(step_arrays or {})}
     calibration: Calibration | None = getattr(model, "calibration_", None)
     if calibration is not None:
         arrays |= {_CALIBRATION + name: np.ascontiguousarray(array) for name, array in calibration.arrays.items()}
-    plain = (bool, int, float, str, type(None))
     file = ModelFile(
         format=FORMAT,
         firstsight=firstsight.__version__,
         versions=_versions(),
         method=type(model).__name__,
-        # Where it was computed is nothing that was learned: another machine may have no such device.
-        parameters={k: v for k, v in model.get_params().items() if isinstance(v, plain) and k != "device"},
+        parameters=plain_parameters(model),
         values=values,
         provenance=provenance,
         calibration=None if calibration is None else CalibrationNumbers(**calibration.to_json()),
         pipeline=steps,
+        parts=parts,
         arrays_sha256="",
     )
     card = model_card(model, file)

@@ -100,6 +100,15 @@ class PipelineSteps(Schema):
     last: str = Field(description="the name of the method's step")
 
 
+class Part(Schema):
+    """One of the fitted methods that a method consists of, without its arrays."""
+
+    name: str
+    method: str = Field(description="its class")
+    parameters: dict[str, Any] = Field(description="what it was made with")
+    values: dict[str, Any] = Field(description="its fitted attributes other than arrays")
+
+
 class CalibrationNumbers(Schema):
     """A calibration without its arrays."""
 
@@ -129,6 +138,7 @@ class ModelFile(Schema):
     pipeline: PipelineSteps | None = Field(
         default=None, description="what stands before the method, of a saved pipeline"
     )
+    parts: list[Part] = Field(default_factory=list, description="the fitted methods that a blend consists of, in order")
     arrays_sha256: str = Field(description="of arrays.safetensors")
     digest: str | None = Field(default=None, description="SHA-256 of everything else in this file")
 

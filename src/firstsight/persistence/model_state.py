@@ -6,20 +6,26 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 
 from firstsight.errors import BadInput
-from firstsight.methods import ZeroShotClassifier, name_array
+from firstsight.methods import ZeroShotClassifier, all_methods, name_array
 from firstsight.persistence.class_table import check_class_changes
-from firstsight.persistence.model_schema import PipelineSteps, Step
+from firstsight.persistence.model_schema import Part, PipelineSteps, Step
 
 Arrays = dict[str, np.ndarray]
 
 # Their fitted state is numbers and arrays, all of it; a folder can name these and no other code.
 TRANSFORMERS = {kind.__name__: kind for kind in (StandardScaler, MinMaxScaler, MaxAbsScaler, Normalizer, PCA)}
-STEPS_PREFIX = "steps/"
+STEPS_PREFIX, PARTS_PREFIX = "steps/", "parts/"
+
+
+# Fitted attributes that are written as such nowhere: other functions turn them into JSON and arrays.
+SAVED_SEPARATELY = frozenset({"calibration_", "parts_"})
+PLAIN = (bool, int, float, str, type(None))
 
 
 class ArraysDoNotMatch(ValueError):
@@ -39,7 +45,7 @@ def split_model(model: ZeroShotClassifier) -> tuple[Arrays, dict[str, Any]]:
     arrays: Arrays = {}
     values: dict[str, Any] = {}
     for name, value in vars(model).items():
-        if not is_fitted_name(name) or name == "calibration_":
+        if not is_fitted_name(name) or name in SAVED_SEPARATELY:
             continue
         if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and name != "classes_":
             arrays[name] = np.ascontiguousarray(value)
@@ -52,13 +58,34 @@ def split_model(model: ZeroShotClassifier) -> tuple[Arrays, dict[str, Any]]:
     return arrays, values
 
 
+def plain_parameters(model: ZeroShotClassifier) -> dict[str, Any]:
+    """The parameters that JSON can hold; estimators are restored from the fitted parts."""
+    # Where it was computed is nothing that was learned: another machine may have no such device.
+    params = {name: value for name, value in model.get_params(deep=False).items() if name != "device"}
+    params = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in params.items()}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in params.items()
+        if all(isinstance(v, PLAIN) for v in (value if isinstance(value, list | tuple) else [value]))
+    }
+
+
 def restore_model(
-    cls: type[ZeroShotClassifier], parameters: Mapping[str, Any], values: Mapping[str, Any], arrays: Arrays
+    cls: type[ZeroShotClassifier],
+    parameters: Mapping[str, Any],
+    values: Mapping[str, Any],
+    arrays: Arrays,
+    parts: Mapping[str, ZeroShotClassifier] | None = None,
 ) -> ZeroShotClassifier:
     """The reverse of `split_model`; ValueError if values or arrays are not those of a fitted `cls`."""
-    model = cls(**{name: value for name, value in parameters.items() if name in cls._get_param_names()})
+    known = cls._get_param_names()
+    model = cls(**{name: value for name, value in parameters.items() if name in known})
+    if parts:
+        model.parts_ = dict(parts)
+        if "estimators" in known and "estimators" not in parameters:
+            model.set_params(estimators=[(name, clone(part)) for name, part in parts.items()])
     for name in [*values, *arrays]:
-        if not is_fitted_name(name.partition("/")[0]) or name == "calibration_":
+        if not is_fitted_name(name.partition("/")[0]) or name in SAVED_SEPARATELY:
             raise ValueError(f"{name!r} is not a fitted attribute")
     for name, value in values.items():
         setattr(model, name, value)
@@ -124,6 +151,14 @@ def _check_arrays(model: ZeroShotClassifier, arrays: Arrays) -> None:
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ValueError(f"{name} holds NaN or infinity")
     sizes = {"d": model.n_features_in_, "a": model.descriptions_.shape[1]}
+    for name, part in (parts := getattr(model, "parts_", {})).items():
+        # Codes are the same everywhere, so that a part was fitted on all seen classes and nothing else.
+        k = sizes.setdefault("k", len(part.classes_))
+        if (part.n_features_in_, *part.descriptions_.shape) != (sizes["d"], k, sizes["a"]):
+            raise ArraysDoNotMatch(f"the part {name!r} has other features, attributes or classes")
+        if not np.array_equal(part.seen_code_, np.arange(k)):
+            raise ArraysDoNotMatch(f"seen_code_ of the part {name!r} are not 0 to {k - 1}")
+    sizes["p"] = len(parts)
     declared = dict(type(model).fitted_arrays)
     for kind, scaler, letter in (
         (model.feature_scaling, "feature_scaler_", "d"),
@@ -155,6 +190,38 @@ def _check_shape(name: str, array: np.ndarray | None, expected: list[str], sizes
         if base != (int(letter) if letter.isdecimal() else sizes.setdefault(letter, base)):
             known = ", ".join(f"{letter} = {size}" for letter, size in sizes.items())
             raise ArraysDoNotMatch(f"{name} has shape {array.shape}; expected ({', '.join(expected)}) with {known}")
+
+
+# Models of several fitted methods
+
+
+def split_parts(model: ZeroShotClassifier) -> tuple[list[Part], Arrays]:
+    """The fitted methods that a model consists of, and their arrays."""
+    parts: list[Part] = []
+    arrays: Arrays = {}
+    for number, (name, part) in enumerate(getattr(model, "parts_", {}).items()):
+        if type(part) not in all_methods().values():
+            raise BadInput(
+                f"The part {name!r} is a {type(part).__name__}, which loading would not find: a folder names methods "
+                "and holds no code. Register it as an entry point in the group 'firstsight.methods'."
+            )
+        of_part, values = split_model(part)
+        arrays |= {f"{PARTS_PREFIX}{number}/{key}": array for key, array in of_part.items()}
+        parameters = plain_parameters(part)
+        parts.append(Part(name=name, method=type(part).__name__, parameters=parameters, values=values))
+    return parts, arrays
+
+
+def restore_parts(
+    parts: list[Part], kinds: list[type[ZeroShotClassifier]], arrays: Arrays
+) -> dict[str, ZeroShotClassifier]:
+    """The reverse of `split_parts`, with the class of each part."""
+    restored: dict[str, ZeroShotClassifier] = {}
+    for number, (part, kind) in enumerate(zip(parts, kinds, strict=True)):
+        prefix = f"{PARTS_PREFIX}{number}/"
+        of_part = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        restored[part.name] = restore_model(kind, part.parameters, part.values, of_part)
+    return restored
 
 
 # Pipelines

@@ -1,0 +1,428 @@
+"""Blend: the scores of several methods, added with weights that simulated zero-shot tasks choose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils.metaestimators import available_if
+
+from firstsight.errors import BadInput
+from firstsight.evaluation.scores import TaskScores, best_constant, harmonic_mean
+from firstsight.methods import find_method
+from firstsight.methods._simulated_tasks import SimulatedTask, beats, sample_of_classes, simulate_tasks
+from firstsight.methods._validation import ClassSelection, Range
+from firstsight.methods.base import RandomState, Scaling, ZeroShotClassifier
+from firstsight.methods.cosine import Cosine
+from firstsight.methods.kernel_prototypes import KernelPrototypes
+
+STEPS = {1: 1, 2: 20}  # of a weight from 0 to 1, by the number of parts
+STEPS_OF_MANY = 4
+SCALE_SAMPLES = 1000  # that a scale is the mean over
+TASK_SAMPLES = 30_000  # that tasks are cut from: their scores for all classes are in memory at once
+
+Parts = list[tuple[str, ZeroShotClassifier]]
+
+
+class Blend(ZeroShotClassifier):
+    """Weighted sum of the scores of several methods; weights and seen constant are chosen on simulated tasks.
+
+    Each part is fitted on all training samples. Then some seen classes play unseen ones, copies of the parts (with the
+    settings that the full fits chose) learn from the others, and the weights and the constant with the highest
+    (T1 + H)/2 are taken. A weight may be 0. Where samples and descriptions are vectors of one space, as CLIP makes
+    them, the blend starts from `Cosine`, which needs no training, and moves away from it only if the tasks gain.
+
+    Score, with s_i that of part i without its constant for seen classes, and σ_i its standard deviation across the seen
+    classes (mean over training samples)::
+
+        Σ_i w_i s_i(x, c)/σ_i − γ Σ_i w_i certainty_i(c)
+
+    where certainty is 1 for seen classes and 0 for classes that only a description is known of.
+
+    Parameters
+    ----------
+    estimators : list or None
+        The parts: names of methods, or (name, estimator) pairs with inductive methods of firstsight or of installed
+        packages. None: `Cosine` and `KernelPrototypes(search=False)` where samples and descriptions have the same
+        width, else `KernelPrototypes` alone.
+    weights : list of float or None
+        w, one per part, not negative; they are divided by their sum. None: chosen on simulated tasks, in steps of 0.05
+        for two parts and of 0.25 for more.
+    seen_constant : float or None
+        γ (calibrated stacking), in units of the scaled scores. None: chosen on simulated tasks; of one part alone, that
+        part's constant.
+    n_folds : int or None
+        How many tasks are simulated at most. None: 4 to 12, more if classes are few.
+    feature_scaling, attribute_scaling : {None, "unit", "standard"}
+        Scaling of features and of descriptions, fitted on the training samples and seen classes, before the parts'.
+    random_state : int, RandomState or None
+        Passed to parts that take one and have none.
+
+    Attributes
+    ----------
+    classes_, descriptions_ : array (C,) and array (C, a)
+        Every class that can be predicted, and its description.
+    parts_ : dict
+        The fitted parts by name.
+    weights_, scales_ : array (p,), array (p,)
+        w and σ, in the order of `parts_`.
+    seen_constant_ : float
+        γ.
+    search_ : dict
+        "tasks", how many were simulated; "tried", weights and γ with their (T1 + H)/2 on each task; "chosen"; "gains",
+        by how much (T1 + H)/2 is above that of each part alone with its best constant.
+
+    Notes
+    -----
+    Weights other than those of the best single part (or of the part that needs no training, in a shared space) must
+    gain more than a margin and half a standard error over the tasks. With fewer than four seen classes, or without
+    descriptions, there are no tasks: the part for shared spaces is then taken alone, or all parts count the same.
+
+    A deep network beside the kernel prototypes often gains a point, and each task trains it once::
+
+        Blend([("prototypes", KernelPrototypes()), ("network", DeepEmbedding())], n_folds=4)
+
+    References
+    ----------
+    Of this package, 2026, after D. Wolpert, Stacked generalization, Neural Networks 5(2), 1992; the constant is that of
+    Chao et al., ECCV 2016. https://doi.org/10.1016/S0893-6080(05)80023-1
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from firstsight.methods import Blend
+    >>> rng = np.random.default_rng(0)
+    >>> descriptions = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1.0]])
+    >>> y = np.repeat([0, 1, 2, 3, 4], 40)                  # class 5 has a description, but no samples
+    >>> X = descriptions[y] + 0.1 * rng.normal(size=(200, 3))
+    >>> model = Blend(["cosine", "eszsl"]).fit(X, y, descriptions)
+    >>> model.predict([[1.0, 0.1, 0.9]], classes=[1, 5])
+    array([5])
+    """
+
+    space = "latent"
+    reference = "firstsight 2026, after Wolpert, Stacked generalization, Neural Networks, 1992"
+    quick: ClassVar[dict[str, Any]] = {"estimators": ["eszsl", "gfzsl"]}
+    fitted_arrays: ClassVar[dict[str, str]] = {"weights_": "p", "scales_": "p"}
+    parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimators": [list, tuple, None],
+        "weights": [list, tuple, np.ndarray, None],
+        "seen_constant": [Range(float), None],
+        "n_folds": [Range(int, at_least=1), None],
+    }
+    parts_: dict[str, ZeroShotClassifier]
+
+    def __init__(
+        self,
+        estimators: Sequence[str | tuple[str, ZeroShotClassifier]] | None = None,
+        *,
+        weights: ArrayLike | None = None,
+        seen_constant: float | None = None,
+        n_folds: int | None = None,
+        feature_scaling: Scaling = None,
+        attribute_scaling: Scaling = None,
+        random_state: RandomState = None,
+    ):
+        self.estimators = estimators
+        self.weights = weights
+        self.seen_constant = seen_constant
+        self.n_folds = n_folds
+        self.feature_scaling = feature_scaling
+        self.attribute_scaling = attribute_scaling
+        self.random_state = random_state
+
+    # Parameters of parts, as scikit-learn's VotingClassifier has them: `set_params(name=…, name__parameter=…)`.
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; with `deep`, also the parts and, as `part__parameter`, theirs."""
+        params = super().get_params(deep=False)
+        for name, part in self._pairs() if deep else []:
+            params[name] = part
+            params |= {f"{name}__{key}": value for key, value in part.get_params().items()}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; a part is replaced by its name, and its parameters are set as `part__parameter`."""
+        if "estimators" in params:
+            self.estimators = params.pop("estimators")
+        replaced = {name: params.pop(name) for name, _ in self._pairs() if name in params}
+        if replaced:
+            self.estimators = [(name, replaced.get(name, part)) for name, part in self._pairs()]
+        return super().set_params(**params)
+
+    def resolved_parameters(self) -> dict[str, Any]:
+        """Return the parameters, those of the parts as `part__parameter`; of a fitted model, as the fit had them.
+
+        Returns
+        -------
+        dict
+            Values by parameter; `estimators` is the list of names.
+        """
+        parts: Parts = list(self.parts_.items()) if hasattr(self, "parts_") else self._parts(self._pairs_or_names())
+        params = super().get_params(deep=False) | getattr(self, "settings_", {}) | {"estimators": [n for n, _ in parts]}
+        params = {name: value for name, value in params.items() if name not in self.non_result_params}
+        return params | {f"{name}__{key}": v for name, part in parts for key, v in part.resolved_parameters().items()}
+
+    def _pairs_or_names(self) -> Sequence[Any]:
+        return self.estimators if isinstance(self.estimators, list | tuple) else ()
+
+    def _pairs(self) -> Parts:
+        return [tuple(item) for item in self._pairs_or_names() if _is_pair(item)]
+
+    # Fit
+
+    def _fit(self, X, y, S):
+        listed = self.estimators
+        if listed is None:
+            shared = self.described_ and X.shape[1] == S.shape[1]
+            prototypes = KernelPrototypes(search=not shared)
+            listed = [*([("cosine", Cosine())] if shared else []), ("kernel-prototypes", prototypes)]
+        parts = self._parts(listed)
+        weights = self._given_weights(len(parts))
+        self.parts_ = {name: self._seeded(part).fit(X, y, S if self.described_ else None) for name, part in parts}
+        models = list(self.parts_.values())
+        self.scales_ = np.array([_scale(part, X) for part in models])
+
+        rows = sample_of_classes(y, TASK_SAMPLES)
+        tasks = simulate_tasks(y[rows])[: self.n_folds] if self.described_ and len(parts) > 1 else []
+        alone = [float(part.shared_space) for part in models]
+        constant, report = self.seen_constant, {"tasks": 0, "tried": [], "gains": {}}
+        if tasks and (weights is None or constant is None):
+            copies = [self._seeded(_with_settings_of(part)) for part in models]
+            scored = [_score_task(copies, X[rows], S, task) for task in tasks]
+            weights, constant, report = choose(scored, weights, constant, [part.shared_space for part in models])
+            report["gains"] = dict(zip(self.parts_, report["gains"], strict=True))
+        elif weights is None:
+            weights = np.array(alone) if any(alone) else np.ones(len(parts))
+        self.weights_ = weights / weights.sum()
+        if constant is None:  # that of the parts
+            constant = sum(w * c.max() for w, c in self._constants_of_parts(self._embed_classes(S), np.arange(len(S))))
+        self.seen_constant_ = float(constant)
+        self.settings_ = {"weights": self.weights_.tolist(), "seen_constant": self.seen_constant_}
+        self.search_ = {**report, "chosen": self.settings_}
+
+    def _parts(self, listed: Sequence[Any]) -> Parts:
+        """The parts by name; those listed as a name are made."""
+        parts = [(item, find_method(item)()) if isinstance(item, str) else item for item in listed]
+        for item in parts:
+            _check_part(item, self._get_param_names())
+        names = [name for name, _ in parts]
+        if not parts or len(set(names)) < len(names):
+            raise BadInput(f"`estimators` must list at least one part, each under another name; got {names}.")
+        return [(name, part) for name, part in parts]
+
+    def _given_weights(self, n_parts: int) -> np.ndarray | None:
+        if self.weights is None:
+            return None
+        try:
+            weights = np.array(self.weights, dtype=np.float64)
+        except (ValueError, TypeError):
+            weights = np.full(1, np.nan)
+        if weights.shape != (n_parts,) or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
+            raise BadInput(
+                f"`weights` must hold {n_parts} finite numbers, one for each part, none negative and not all zero; got "
+                f"{self.weights!r}."
+            )
+        return weights
+
+    def _seeded(self, part: ZeroShotClassifier) -> ZeroShotClassifier:
+        """A copy that has not been fitted, with this blend's random state where it has none."""
+        copy: ZeroShotClassifier = clone(part)
+        if "random_state" in copy._get_param_names() and copy.get_params()["random_state"] is None:
+            copy.set_params(random_state=self.random_state)
+        return copy
+
+    # Score
+
+    def _weighted(self) -> Iterator[tuple[float, float, ZeroShotClassifier]]:
+        """Weight, weight over scale, and part, of the parts that count."""
+        for weight, scale, part in zip(
+            self.weights_.tolist(), self.scales_.tolist(), self.parts_.values(), strict=True
+        ):
+            if weight:
+                yield weight, weight / scale, part
+
+    def _embed_classes(self, A):
+        return [part._embed_classes(_described_for(part, A)) for _, _, part in self._weighted()]
+
+    def _embed_described(self, A):
+        return [part._embed_described(_described_for(part, A)) for _, _, part in self._weighted()]
+
+    def _certainty(self, E, seen):
+        return sum(w * part._certainty(e, seen) for (w, _, part), e in zip(self._weighted(), E, strict=True))
+
+    def _constants_of_parts(self, E: Any, seen: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
+        """Weight over scale of each part that counts, and what it takes off each candidate (k,) by itself."""
+        for (_, share, part), e in zip(self._weighted(), E, strict=True):
+            yield share, part._seen_constants(e, seen)
+
+    def _seen_constants(self, E, seen):
+        return self.seen_constant_ * self._certainty(E, seen)
+
+    def _scores(self, X, E, seen):
+        scores = -self._seen_constants(E, seen)[None].astype(X.dtype)
+        for (_, share, part), e, (_, own) in zip(self._weighted(), E, self._constants_of_parts(E, seen), strict=True):
+            rows = part._scale_features(_as_type(part, X))
+            scores = scores + share * (part._scores(rows, e, seen) + own.astype(X.dtype))
+        return scores  # (n, k)
+
+    @available_if(lambda self: self._embedding_part() is not None)
+    def embed(self, X: ArrayLike) -> np.ndarray:
+        """The embedding of samples by the part with the largest weight that has one."""
+        embedding: np.ndarray = self._embedding_part().embed(self._scale_features(self.check_features(X)))
+        return embedding
+
+    @available_if(lambda self: self._embedding_part() is not None)
+    def embed_classes(self, classes: ClassSelection = None) -> np.ndarray:
+        """The classes in the space of `embed`; `classes` as in `predict`."""
+        _, A, seen = self.candidates(classes)
+        # A part knows seen classes by their codes, and others as new ones.
+        labels = np.where(seen >= 0, seen, len(self.classes_) + np.arange(len(seen)))
+        embedding: np.ndarray = self._embedding_part().embed_classes(
+            pd.DataFrame(self._scale_descriptions(A), index=labels)
+        )
+        return embedding
+
+    def _embedding_part(self) -> Any:
+        parts = [(weight, part) for weight, _, part in self._weighted() if hasattr(part, "embed_classes")]
+        return max(parts, key=lambda pair: pair[0])[1] if parts else None
+
+    def _export_scores(self, graph, X, A, seen):
+        scores = None
+        for weight, share, part in self._weighted():
+            k = len(part.descriptions_)
+            E, codes = part._embed_classes(part._scale_descriptions(part.descriptions_)), np.arange(k)
+            own, certainty = part._seen_constants(E, codes), part._certainty(E, codes)
+            # By code; a class that training has not seen has the code −1, the last entry.
+            added = np.append(share * own - self.seen_constant_ * weight * certainty, 0)
+            rows = graph.scaled(X, part.feature_scaling, part.feature_scaler_)
+            classes = graph.scaled(A, part.attribute_scaling, part.attribute_scaler_)
+            of_part = graph("Mul", part.export_scores(graph, rows, classes, seen), graph.constant(share))
+            of_part = graph("Add", of_part, graph("Gather", graph.constant(added), seen, axis=0))
+            scores = of_part if scores is None else graph("Add", scores, of_part)
+        return scores
+
+
+def _is_pair(item: Any) -> bool:
+    return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) and hasattr(item[1], "get_params")
+
+
+def _check_part(item: Any, reserved: Sequence[str]) -> None:
+    """Raise `BadInput` unless this is a (name, estimator) pair that can be a part of a blend."""
+    if not _is_pair(item) or isinstance(item[1], type):
+        raise BadInput(
+            "`estimators` must list names of methods, or (name, estimator) pairs such as ('text', Cosine()); got "
+            f"{item!r}."
+        )
+    name, part = item
+    if not name or "__" in name or name in reserved:
+        raise BadInput(f"A part cannot be called {name!r}; use a name without '__' that is no parameter of Blend.")
+    kind = type(part).__name__
+    if isinstance(part, Pipeline):
+        raise BadInput(
+            f"The part {name!r} is a pipeline, and parts must share their features; put the transformers before the "
+            "blend (make_pipeline(…, Blend(…))), or use the part's feature_scaling."
+        )
+    if not isinstance(part, ZeroShotClassifier) or part.transductive or isinstance(part, Blend):
+        why = "learns from unlabelled samples" if getattr(part, "transductive", False) else "is none"
+        raise BadInput(f"The part {name!r} must be an inductive method with scores, but {kind} {why}.")
+
+
+def _as_type(part: ZeroShotClassifier, values: np.ndarray) -> np.ndarray:
+    """Numbers of a type that the part computes with."""
+    return values if values.dtype in part.dtypes else values.astype(part.dtypes[0])
+
+
+def _described_for(part: ZeroShotClassifier, A: np.ndarray) -> np.ndarray:
+    return part._scale_descriptions(_as_type(part, A))
+
+
+# Weights and constant
+
+
+def choose(
+    tasks: Sequence[list[TaskScores]],
+    weights: np.ndarray | None = None,
+    constant: float | None = None,
+    start: Sequence[bool] = (),
+) -> tuple[np.ndarray, float, dict[str, Any]]:
+    """The weights (p,) and the constant with the highest mean (T1 + H)/2, and a report of what was tried.
+
+    Of each task, the scaled scores of every part without its constant. Weights or constant that are given stay. The
+    best single part, of those that `start` marks if there are any, is taken alone unless others gain more than noise.
+    """
+    p = len(tasks[0])
+    singles = list(np.eye(p))
+    candidates = singles + ([w for w in weight_grid(p) if w.max() < 1] if weights is None else [weights])
+    values, constants = [], []
+    for candidate in candidates:
+        mixed = [mix(parts, candidate) for parts in tasks]
+        constants.append(best_constant(*mixed) if constant is None else constant)
+        values.append(np.array([_value(task, constants[-1]) for task in mixed]))
+    means = [float(value.mean()) for value in values]
+    if weights is None:
+        holder = max(np.flatnonzero(start).tolist() or range(p), key=lambda part: means[part])
+        winner = int(np.argmax(means))
+        winner = winner if beats(values[winner], values[holder]) else holder
+    else:
+        winner = p
+    tried = [
+        {"weights": w.tolist(), "seen_constant": c, "scores": v.round(5).tolist(), "taken": number == winner}
+        for number, (w, c, v) in enumerate(zip(candidates, constants, values, strict=True))
+    ]
+    gains = [round(means[winner] - mean, 5) for mean in means[:p]]
+    return candidates[winner], constants[winner], {"tasks": len(tasks), "tried": tried, "gains": gains}
+
+
+def weight_grid(n_parts: int) -> Iterator[np.ndarray]:
+    """All weights (p,) that are multiples of a step and sum to one."""
+    steps = STEPS.get(n_parts, STEPS_OF_MANY)
+    for first in product(range(steps + 1), repeat=n_parts - 1):
+        if sum(first) <= steps:
+            yield np.array([*first, steps - sum(first)]) / steps
+
+
+def mix(parts: Sequence[TaskScores], weights: np.ndarray) -> TaskScores:
+    """The task with the weighted sum of the parts' scores."""
+    total = sum(weight * part.scores for weight, part in zip(weights.tolist(), parts, strict=True) if weight)
+    return replace(parts[0], scores=total)
+
+
+def _value(task: TaskScores, constant: float) -> float:
+    return ((task.t1 or 0.0) + harmonic_mean(*task.curve.at(constant))) / 2
+
+
+def _with_settings_of(part: ZeroShotClassifier) -> ZeroShotClassifier:
+    """A copy that has not been fitted, with the settings that the fit of this part chose."""
+    copy: ZeroShotClassifier = clone(part)
+    known = copy._get_param_names()
+    settings = {**part.resolved_parameters(), "search": False, "verbose": False, "checkpoint": None}
+    return copy.set_params(**{name: value for name, value in settings.items() if name in known})
+
+
+def _score_task(
+    parts: Sequence[ZeroShotClassifier], X: np.ndarray, S: np.ndarray, task: SimulatedTask
+) -> list[TaskScores]:
+    """Fit copies of the parts on the classes that play seen ones; their scaled scores without own constants."""
+    scored, candidates = [], pd.DataFrame(S[task.classes])
+    for unfitted in parts:
+        part: ZeroShotClassifier = clone(unfitted).fit(X[task.train], task.y_train, S[task.classes[: task.seen]])
+        scores = part.decision_function(X[task.test], classes=candidates)
+        _, A, seen = part.candidates(candidates)
+        scores += part.seen_penalties(A, seen).astype(scores.dtype)
+        scored.append(task.scored(scores / _scale(part, X[task.train])))
+    return scored
+
+
+def _scale(part: ZeroShotClassifier, X: np.ndarray) -> float:
+    """Standard deviation of scores across the seen classes, mean over training samples."""
+    rows = X[np.unique(np.linspace(0, len(X) - 1, SCALE_SAMPLES).astype(int))]
+    spread = part.decision_function(rows, classes=part.seen_classes_).std(axis=1).mean(dtype=np.float64)
+    return float(spread) or 1.0
