@@ -26,6 +26,7 @@ from .methods import find_method as find_method
 
 # methods: begin (tools/stubs.py writes these lines; `make format` runs it)
 from .methods.ale import ALE as ALE
+from .methods.blend import Blend as Blend
 from .methods.clap import CLAP as CLAP
 from .methods.cmt import CMT as CMT
 from .methods.conse import ConSE as ConSE

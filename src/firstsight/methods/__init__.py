@@ -153,6 +153,7 @@ def method_name(method: type[ZeroShotClassifier]) -> str:
 if TYPE_CHECKING:
     # methods: begin (tools/stubs.py writes these lines; `make format` runs it)
     from firstsight.methods.ale import ALE as ALE
+    from firstsight.methods.blend import Blend as Blend
     from firstsight.methods.clap import CLAP as CLAP
     from firstsight.methods.cmt import CMT as CMT
     from firstsight.methods.conse import ConSE as ConSE

@@ -26,6 +26,7 @@ from firstsight.methods.kernel_prototypes import KernelPrototypes
 STEPS = {1: 1, 2: 20}  # of a weight from 0 to 1, by the number of parts
 STEPS_OF_MANY = 4
 SCALE_SAMPLES = 1000  # that a scale is the mean over
+CERTAINTY = 1.0  # standard errors of a gain: it is the highest of many, and a part that says nothing must get none
 TASK_SAMPLES = 30_000  # that tasks are cut from: their scores for all classes are in memory at once
 
 Parts = list[tuple[str, ZeroShotClassifier]]
@@ -50,8 +51,8 @@ class Blend(ZeroShotClassifier):
     ----------
     estimators : list or None
         The parts: names of methods, or (name, estimator) pairs with inductive methods of firstsight or of installed
-        packages. None: `Cosine` and `KernelPrototypes(search=False)` where samples and descriptions have the same
-        width, else `KernelPrototypes` alone.
+        packages. None: `Cosine` and `KernelPrototypes(search=False, refinement=0)` where samples and descriptions have
+        the same width, else `KernelPrototypes` alone.
     weights : list of float or None
         w, one per part, not negative; they are divided by their sum. None: chosen on simulated tasks, in steps of 0.05
         for two parts and of 0.25 for more.
@@ -82,7 +83,7 @@ class Blend(ZeroShotClassifier):
     Notes
     -----
     Weights other than those of the best single part (or of the part that needs no training, in a shared space) must
-    gain more than a margin and half a standard error over the tasks. With fewer than four seen classes, or without
+    gain more than a margin and a standard error over the tasks. With fewer than four seen classes, or without
     descriptions, there are no tasks: the part for shared spaces is then taken alone, or all parts count the same.
 
     A deep network beside the kernel prototypes often gains a point, and each task trains it once::
@@ -182,7 +183,7 @@ class Blend(ZeroShotClassifier):
         listed = self.estimators
         if listed is None:
             shared = self.described_ and X.shape[1] == S.shape[1]
-            prototypes = KernelPrototypes(search=not shared)
+            prototypes = KernelPrototypes(search=False, refinement=0) if shared else KernelPrototypes()
             listed = [*([("cosine", Cosine())] if shared else []), ("kernel-prototypes", prototypes)]
         parts = self._parts(listed)
         weights = self._given_weights(len(parts))
@@ -370,7 +371,7 @@ def choose(
     if weights is None:
         holder = max(np.flatnonzero(start).tolist() or range(p), key=lambda part: means[part])
         winner = int(np.argmax(means))
-        winner = winner if beats(values[winner], values[holder]) else holder
+        winner = winner if beats(values[winner], values[holder], CERTAINTY) else holder
     else:
         winner = p
     tried = [
