@@ -53,6 +53,7 @@ from .methods.tip_adapter import TipAdapter as TipAdapter
 from .methods.transclip import TransCLIP as TransCLIP
 from .methods.transductive_deep_embedding import TransductiveDeepEmbedding as TransductiveDeepEmbedding
 from .methods.transductive_kernel_prototypes import TransductiveKernelPrototypes as TransductiveKernelPrototypes
+from .methods.zlap import ZLaP as ZLaP
 # methods: end
 
 from .persistence import add_classes as add_classes

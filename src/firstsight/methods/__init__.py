@@ -182,6 +182,7 @@ if TYPE_CHECKING:
     from firstsight.methods.transductive_kernel_prototypes import (
         TransductiveKernelPrototypes as TransductiveKernelPrototypes,
     )
+    from firstsight.methods.zlap import ZLaP as ZLaP
     # methods: end
 else:
     # `from firstsight.methods import ESZSL` without a second list of names. Other packages import from here, too:
