@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sklearn.base import clone
 
 from firstsight.errors import BadInput, FirstsightWarning, UnknownName
+from firstsight.methods._incremental import IncrementalClassifier
 from firstsight.methods._scoring import BestClasses, Candidates, ScoreBlocks
 from firstsight.methods._validation import ClassSelection, OneOf, Range, name_array, validate_params
 from firstsight.methods.base import TransductiveClassifier, ZeroShotClassifier
@@ -203,6 +204,7 @@ __all__ = [
     "BestClasses",
     "Candidates",
     "ClassSelection",
+    "IncrementalClassifier",
     "Method",
     "OneOf",
     "Range",

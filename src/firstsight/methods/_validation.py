@@ -287,18 +287,27 @@ def class_indices(classes: ArrayLike, known: np.ndarray) -> np.ndarray:
             f"`classes` must be a non-empty list of classes or a DataFrame of descriptions indexed by class; "
             f"got an array of shape {labels.shape}."
         )
+    position = _positions(labels, known, "classes", "To name a new class, pass a DataFrame with its description.")
+    if len(np.unique(position)) < len(position):
+        raise BadInput("`classes` names a class twice; name each candidate once.")
+    return position
+
+
+def label_indices(y: ArrayLike, known: np.ndarray) -> np.ndarray:
+    """Indices of the labels of samples among the classes that a model knows."""
+    check_labels(y)
+    return _positions(column_or_1d(y), known, "y", "Add its description first (firstsight.add_classes).")
+
+
+def _positions(labels: np.ndarray, known: np.ndarray, parameter: str, advice: str) -> np.ndarray:
     position: np.ndarray = pd.Index(known).get_indexer(pd.Index(labels))
     if (position < 0).any():
         unknown = labels[position < 0][0]
         near = difflib.get_close_matches(str(unknown), [str(c) for c in known], n=1)
         raise BadInput(
-            f"`classes` contains {unknown.item() if hasattr(unknown, 'item') else unknown!r}, which this "
-            "model has no description of"
-            + (f"; did you mean {near[0]!r}?" if near else ".")
-            + " To name a new class, pass a DataFrame with its description."
+            f"`{parameter}` contains {unknown.item() if hasattr(unknown, 'item') else unknown!r}, which this "
+            f"model has no description of{f'; did you mean {near[0]!r}?' if near else '.'} {advice}"
         )
-    if len(np.unique(position)) < len(position):
-        raise BadInput("`classes` names a class twice; name each candidate once.")
     return position
 
 

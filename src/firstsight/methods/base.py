@@ -209,6 +209,26 @@ class MethodDefinition(ScikitLearnClassifier):
         """Write the scores into an ONNX graph; what cannot be exported raises NotImplementedError with the reason."""
         return self._export_scores(graph, X, A, seen)
 
+    def add_samples(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn from more labelled samples without another fit; a method that cannot raises `BadInput`.
+
+        Parameters
+        ----------
+        X : array (m, d)
+            Features, as in `predict`.
+        y : array (m,)
+            Their classes.
+
+        Returns
+        -------
+        Self
+            The updated estimator.
+        """
+        raise BadInput(
+            f"{type(self).__name__} cannot learn from more samples without another fit; fit it again with all of them, "
+            "or use KernelPrototypes, which can."
+        )
+
     def _scale_features(self, X: np.ndarray) -> np.ndarray:
         return scale(self.feature_scaling, self.feature_scaler_, X)
 

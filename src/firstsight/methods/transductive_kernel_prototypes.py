@@ -131,6 +131,8 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
         "weights_": "n e",
         "unseen_means_": "u e",
         "doubt_": "u",
+        "fitted_/weights?": "m i",
+        "fitted_/unseen_means?": "u i",
     }
     parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "cap": [Range(float, at_least=0), None],
@@ -213,6 +215,7 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
                 solution = solve(refit_with_pseudo_labels(model, rows, y, unlabelled, K, solution.shares, with_pool))
             model, self.unseen_means_, self.doubt_, _ = solution
         self._store(rotation, model)
+        self._store_evidence(statistics, model.space, K[:k, :k], settings, rows, y)
 
     def _choose_pool_weight(
         self, search: PrototypeSearch, inductive: PrototypeSettings, S: np.ndarray, pool_share: float
@@ -236,6 +239,17 @@ class TransductiveKernelPrototypes(TransductiveClassifier, KernelPrototypes):
                 self.search_ = {**self.search_, "pool": report}
         self.settings_ = chosen.plain()
         return chosen
+
+    def _fit_state(self):
+        return {**super()._fit_state(), "unseen_means": self.unseen_means_}
+
+    def _restore_fit(self):
+        if hasattr(self, "fitted_"):
+            self.unseen_means_ = self.fitted_["unseen_means"]
+        super()._restore_fit()
+
+    def _set_other_means(self, means):
+        self.unseen_means_ = means
 
     def _embed_classes(self, A):
         # A class whose mean the pool has corrected is recognised by its description, whatever its name is now.

@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 
 from firstsight.errors import BadInput
-from firstsight.methods import ZeroShotClassifier, all_methods, name_array
+from firstsight.methods import IncrementalClassifier, ZeroShotClassifier, all_methods, name_array
 from firstsight.persistence.class_table import check_class_changes
 from firstsight.persistence.model_schema import Part, PipelineSteps, Step
 
@@ -139,6 +139,8 @@ def _check_state(model: ZeroShotClassifier, size: int) -> None:
     if names is not None and (names.shape != (model.n_features_in_,) or not all(isinstance(n, str) for n in names)):
         raise ValueError(f"{len(names)} feature_names_in_ do not match {model.n_features_in_} features")
     check_class_changes(model)
+    if isinstance(model, IncrementalClassifier):
+        model.check_added_samples()
     prints = getattr(model, "training_fingerprints_", {})
     for array in prints.values() if isinstance(prints, dict) else [None]:
         if not isinstance(array, np.ndarray) or array.dtype != np.uint64 or array.ndim != 1:

@@ -7,20 +7,26 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import cho_factor, cho_solve, orth
 from sklearn.utils.validation import check_is_fitted
 
 from firstsight._io.disk_samples import ChangedSamples, DiskSamples
-from firstsight.methods._moments import fit_scaling_from_disk
+from firstsight.methods._incremental import IncrementalClassifier
+from firstsight.methods._moments import class_sums, fit_scaling_from_disk
 from firstsight.methods._simulated_tasks import sample_of_classes
 from firstsight.methods._validation import ClassSelection, Range
 from firstsight.methods.base import Scaling, ZeroShotClassifier
 from firstsight.methods.kernel_prototypes.prior import (
     Prototypes,
     PrototypeSettings,
+    certainty_of_counts,
     closeness,
+    condition,
     export_kernel,
     fit_kernel,
     kernel,
+    mean_weights,
+    measure_evidence,
 )
 from firstsight.methods.kernel_prototypes.search import (
     OPTIONS,
@@ -31,7 +37,9 @@ from firstsight.methods.kernel_prototypes.search import (
     fit_prototypes,
 )
 from firstsight.methods.kernel_prototypes.space import (
+    ClassStatistics,
     Rotation,
+    WhitenedSpace,
     class_statistics,
     fit_rotation,
     labelled_moments,
@@ -39,8 +47,11 @@ from firstsight.methods.kernel_prototypes.space import (
     unit_length,
 )
 
+EVIDENCE_ROWS = 4096  # samples that the variance within classes is measured on
+LEAST_DOUBT = 0.1  # of the variance of a mean, that a pool leaves
 
-class KernelPrototypes(ZeroShotClassifier):
+
+class KernelPrototypes(IncrementalClassifier):
     """Gaussian-process regression from class descriptions to class means in a whitened feature space.
 
     Whitened by the scatter within seen classes, every class is nearly a ball of the same size, so its mean describes
@@ -103,13 +114,21 @@ class KernelPrototypes(ZeroShotClassifier):
         M of the seen classes; what K(a, S) is multiplied with for any other.
     unit_ : float
         δ.
+    certainty_ : array (k,)
+        How much of γδ is taken off each class with samples: 1 for those of the fit, less for a class that only few
+        samples were added of.
+    evidence_ : dict
+        What added samples are weighed with: counts (k,), within and signal (e,), centre (q,), across (3,).
+    fitted_ : dict
+        Where samples were added, the arrays of the fit.
 
     Notes
     -----
     Samples on disk (`DiskSamples`) are read three times, for the rotation, W and z̄ (four with "standard" scaling); the
     model is that of a fit in memory. Search, episodic map and hidden layer look at as many of them as memory allows,
     equally many of each class. There is no `partial_fit`: L is known when all samples are, and the sums of z then need
-    them again.
+    them again. `add_samples` keeps the space and conditions the Gaussian process on more samples, of seen and of new
+    classes; a new class also gets the direction in which its samples differ from everything that the fit had seen.
 
     References
     ----------
@@ -151,6 +170,17 @@ class KernelPrototypes(ZeroShotClassifier):
         "hidden_/outward?": "h e",
         "seen_means_": "k e",
         "weights_": "k e",
+        "certainty_": "k",
+        "evidence_/counts": "f",
+        "evidence_/within": "i",
+        "evidence_/signal": "i",
+        "evidence_/centre": "c",
+        "evidence_/across": "3",
+        "fitted_/weights?": "f i",
+        "fitted_/seen_means?": "f i",
+        "fitted_/directions?": "c i",
+        "fitted_/offset?": "i",
+        "fitted_/outward?": "h i",
     }
     parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "power": [Range(float, above=0, at_most=1), None],
@@ -213,7 +243,10 @@ class KernelPrototypes(ZeroShotClassifier):
             sample, y_sample = rows, y
         self.kernel_ = {**fit_kernel(S), "descriptions": S}
         statistics = class_statistics(rows, y, labelled_moments(rows, y, len(S)), settings.shrinkage)
-        self._store(rotation, fit_prototypes(statistics, kernel(self.kernel_, S, S), settings, sample, y_sample))
+        K = kernel(self.kernel_, S, S)
+        model = fit_prototypes(statistics, K, settings, sample, y_sample)
+        self._store(rotation, model)
+        self._store_evidence(statistics, model.space, K, settings, sample, y_sample)
 
     def _choose(self, search: PrototypeSearch) -> PrototypeSettings:
         """Parameters as given; of the others, what simulated tasks say or, without search, the usual values."""
@@ -241,6 +274,20 @@ class KernelPrototypes(ZeroShotClassifier):
             self.hidden_ = {"inward": inward, "bias": layer.bias, "outward": layer.outward}
         self.seen_means_, self.weights_, self.unit_ = model.means, model.weights, model.unit
 
+    def _store_evidence(
+        self,
+        statistics: ClassStatistics,
+        space: WhitenedSpace,
+        K: np.ndarray,
+        settings: PrototypeSettings,
+        rows: np.ndarray | ChangedSamples,
+        y: np.ndarray,
+    ) -> None:
+        """Keep what `add_samples` needs; some of the samples say how far they lie from their class's mean."""
+        some = sample_of_classes(y, EVIDENCE_ROWS)
+        self.evidence_ = measure_evidence(statistics, space, K, settings, rows[some], y[some])
+        self.certainty_ = np.ones(len(K))
+
     def embed(self, X: ArrayLike) -> np.ndarray:
         """The embedding z (n, e) of samples, in the space of the class means."""
         return self._embed(self._scale_features(self.check_features(X)))
@@ -251,12 +298,18 @@ class KernelPrototypes(ZeroShotClassifier):
         _, A, seen = self.candidates(classes)
         return self._means(self._embed_classes(self._scale_descriptions(A))[0], seen)
 
-    def _embed(self, X: np.ndarray) -> np.ndarray:
+    def _whitened(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Whitened samples of unit length (n, q) and, if there is a hidden layer, its units (n, h)."""
         rows = signed_power(X, self.settings_["power"])
         rows -= self.centre_
-        Z = unit_length(rows @ self.whitening_) @ self.directions_ - self.offset_  # (n, e)
-        if self.hidden_:
-            Z += np.maximum(rows @ self.hidden_["inward"] + self.hidden_["bias"], 0) @ self.hidden_["outward"]
+        units = np.maximum(rows @ self.hidden_["inward"] + self.hidden_["bias"], 0) if self.hidden_ else None
+        return unit_length(rows @ self.whitening_), units
+
+    def _embed(self, X: np.ndarray) -> np.ndarray:
+        whitened, units = self._whitened(X)
+        Z = whitened @ self.directions_ - self.offset_  # (n, e)
+        if units is not None:
+            Z += units @ self.hidden_["outward"]
         return Z
 
     def _means(self, E: np.ndarray, seen: np.ndarray) -> np.ndarray:
@@ -267,7 +320,7 @@ class KernelPrototypes(ZeroShotClassifier):
         return kernel(self.kernel_, A, self.kernel_["descriptions"]) @ self.weights_, np.zeros(len(A))
 
     def _certainty(self, E, seen):
-        return np.where(seen >= 0, 1.0, E[1])
+        return np.where(seen >= 0, self.certainty_[seen], E[1])
 
     def _seen_constants(self, E, seen):
         return self.settings_["seen_handicap"] * self.unit_ * self._certainty(E, seen)
@@ -275,6 +328,109 @@ class KernelPrototypes(ZeroShotClassifier):
     def _scores(self, X, E, seen):
         Z = self._embed(X)
         return closeness(Z, self._means(E[0], seen)) - self._seen_constants(E, seen).astype(Z.dtype)  # (n, k)
+
+    @property
+    def _seen_at_fit(self):
+        return len(self.evidence_["counts"])
+
+    def check_added_samples(self) -> None:
+        """Raise ValueError unless added samples that came from a file belong to this model."""
+        super().check_added_samples()
+        if hasattr(self, "added_samples_") != hasattr(self, "fitted_"):
+            raise ValueError("added_samples_ and fitted_ belong together")
+        width = len(self.directions_) + len(self.hidden_.get("bias", ()))
+        if hasattr(self, "added_samples_") and self.added_samples_["rows"].shape[1:] != (width,):
+            raise ValueError(f"added_samples_ must hold rows of {width} numbers")
+
+    def _added_rows(self, X):
+        whitened, units = self._whitened(X)
+        return whitened if units is None else np.hstack([whitened, units])
+
+    def _condition(self, rows, codes, A):
+        self._restore_fit()
+        if not len(codes):
+            return
+        self.fitted_ = self._fit_state()
+        k, settings, evidence = self._seen_at_fit, self.settings_, self.evidence_
+        S, others = np.split(self.kernel_["descriptions"], [k])
+        J, inverse, counts = np.unique(codes, return_inverse=True, return_counts=True)
+        described = np.vstack([S, A, others])
+        predicted, certainty = self._embed_classes(described[k:])
+        means = np.vstack([self.seen_means_, predicted])  # what the samples correct
+        sums = class_sums(rows.astype(np.float64), inverse, len(J)) / counts[:, None]
+        q = len(self.directions_)
+        Z = sums[:, :q] @ self.directions_ - self.offset_
+        if self.hidden_:
+            Z += sums[:, q:] @ self.hidden_["outward"]
+        # Posterior covariance of all these classes with those that have new samples. What a pool has said of a class
+        # leaves less of it; not all can be gone, for a pool may mislead.
+        root = np.sqrt(np.r_[np.ones(k), np.maximum(1 - certainty, LEAST_DOUBT)])
+        K = kernel(self.kernel_, described, described) + settings["nugget"] * np.eye(len(described))
+        solved = mean_weights(K[:k, :k], settings["noise"] / evidence["counts"], K[:k, J])
+        C = (K[:, J] - K[:, :k] @ solved) * root[:, None] * root[J]
+        V = condition(C[J], counts, Z - means[J], evidence["within"] / evidence["signal"])
+        means += C @ V
+        added = k + len(A)
+        self.kernel_ = {**self.kernel_, "descriptions": described}
+        self.seen_means_ = means[:added]
+        self.weights_ = np.insert(self.weights_, np.full(len(A), k), 0.0, axis=0)
+        self.weights_[:k] -= solved @ (root[J, None] * V)
+        self.weights_[J] += root[J, None] * V
+        sizes = np.zeros(added)
+        sizes[J] = counts
+        certainty = np.maximum(certainty_of_counts(sizes[k:], settings["noise"], evidence), certainty[: len(A)])
+        self.certainty_ = np.r_[np.ones(k), certainty]
+        new = J >= k  # noqa: SIM300 (J is an array)
+        across = self._across(sums[new, :q], counts[new])
+        self._widen(across, J[new])
+        self._set_other_means(with_zeros(means[added:], self.directions_.shape[1] - means.shape[1]))
+
+    def _across(self, whitened: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """What the means (j, q) of new classes have across the span of the fit's classes, as far as it is no chance."""
+        variance = self.evidence_["across"][0]
+        across, D = whitened - self.evidence_["centre"], self.directions_.astype(np.float64)
+        products = D.T @ D
+        # Columns of a hidden layer are zero here; what is added to the products keeps them solvable.
+        products += 1e-9 * np.trace(products) * np.eye(len(products))
+        across -= cho_solve(cho_factor(products), D.T @ across.T).T @ D.T
+        return across * (variance / (variance + 1 / counts))[:, None]
+
+    def _widen(self, across: np.ndarray, codes: np.ndarray) -> None:
+        """Add the directions of `across` (j, q), parts of the means of new classes that the space does not have."""
+        if not len(codes) or np.abs(across).max() < 1e-9:
+            return
+        directions = orth(across.T) * self.evidence_["across"][1]  # (q, w)
+        if self.hidden_:
+            directions *= np.sqrt(0.5)  # the share of this part of z, as in `fit_prototypes`
+            outward = self.hidden_["outward"]
+            self.hidden_ = {**self.hidden_, "outward": with_zeros(outward, directions.shape[1])}
+        self.seen_means_ = with_zeros(self.seen_means_, directions.shape[1])
+        self.seen_means_[codes, -directions.shape[1] :] = across @ directions
+        self.weights_ = with_zeros(self.weights_, directions.shape[1])
+        self.directions_ = np.hstack([self.directions_, directions]).astype(np.float32)
+        self.offset_ = np.r_[self.offset_, self.evidence_["centre"] @ directions].astype(np.float32)
+
+    def _set_other_means(self, means: np.ndarray) -> None:
+        """Take over the corrected means of classes without samples that the model holds: here, none."""
+
+    def _fit_state(self) -> dict[str, np.ndarray]:
+        """The arrays that samples change."""
+        state = {"weights": self.weights_, "seen_means": self.seen_means_}
+        state |= {"directions": self.directions_, "offset": self.offset_}
+        return {**state, "outward": self.hidden_["outward"]} if self.hidden_ else state
+
+    def _restore_fit(self) -> None:
+        """Set the state to that of the fit, without samples that were added."""
+        fitted = vars(self).pop("fitted_", None)
+        if fitted is None:
+            return
+        k, added = self._seen_at_fit, len(self.seen_means_)
+        described = np.delete(self.kernel_["descriptions"], np.arange(k, added), axis=0)
+        self.kernel_, self.certainty_ = {**self.kernel_, "descriptions": described}, np.ones(k)
+        self.weights_, self.seen_means_ = fitted["weights"], fitted["seen_means"]
+        self.directions_, self.offset_ = fitted["directions"], fitted["offset"]
+        if self.hidden_:
+            self.hidden_ = {**self.hidden_, "outward": fitted["outward"]}
 
     def _export_scores(self, graph, X, A, seen):
         size = graph("Pow", graph("Abs", X), graph.constant(self.settings_["power"]))
@@ -290,7 +446,8 @@ class KernelPrototypes(ZeroShotClassifier):
         is_seen = graph("Unsqueeze", graph("Not", graph("Less", seen, zero)), columns)  # (k, 1)
         means = graph("Gather", graph.constant(self.seen_means_), graph("Max", seen, zero), axis=0)
         means = graph("Where", is_seen, means, predicted)
-        certainty = graph("Where", is_seen, graph.constant(1.0), certainty)
+        known = graph("Gather", graph.constant(self.certainty_[:, None]), graph("Max", seen, zero), axis=0)
+        certainty = graph("Where", is_seen, known, certainty)
         handicap = graph("Mul", certainty, graph.constant(self.settings_["seen_handicap"] * self.unit_))
         near = graph("Mul", graph.closeness(Z, means), graph.constant(0.5))
         return graph("Sub", near, graph.transposed(handicap))
@@ -299,3 +456,7 @@ class KernelPrototypes(ZeroShotClassifier):
         """As `_embed_classes`: the predicted mean (k, e) of each class and its certainty (k, 1)."""
         means = graph("MatMul", export_kernel(graph, self.kernel_, A), graph.constant(self.weights_))
         return means, graph.constant([[0.0]])
+
+
+def with_zeros(array: np.ndarray, columns: int) -> np.ndarray:
+    return np.hstack([array, np.zeros((len(array), columns), dtype=array.dtype)])

@@ -328,7 +328,7 @@ def refit_with_pseudo_labels(
     sums = whitened_sums(both, y_both, len(known), model.space.whitening)
     space = span_of_means(model.space.whitening, sums[:k], counts[:k], sums[k:] / counts[k:, None])
     counted = np.concatenate([counts[:k], counts[k:] * settings.cap / (settings.cap + counts[k:])])
-    statistics = ClassStatistics(space, space.class_means(sums, counts), counted)
+    statistics = ClassStatistics(space, space.class_means(sums, counts), counted, (sums / counts[:, None]).mean(axis=0))
     space = fit_prototypes(statistics, K[np.ix_(known, known)], settings.model, both, y_both).space
     means = space.class_means(class_sums(space.features(rows), y, k), counts[:k])
     return posterior_prototypes(space, means, counts[:k], K[:k, :k], settings.model)

@@ -10,6 +10,12 @@ B = K + ν I + diag(σ²/n), the posterior is::
 K is a mean over scalings of descriptions, half of it Gaussian kernels of three widths, half the arc-cosine kernel of a
 layer of infinitely many rectified units (Cho and Saul, NIPS 2009): the effect of an attribute extends to where no seen
 class has been, while a Gaussian falls back to the mean.
+
+Samples that are added after the fit, n_c of the classes J with means x̄_c, condition this posterior once more. With C
+the posterior covariance of classes, a_d the variance of coordinate d of z per unit of K, and w_d that of samples about
+the mean of their class::
+
+    shift of the mean of any class a = C(a, J) (C(J, J) + (w_d/a_d) diag(1/n))⁻¹ (x̄ − M)_Jd          (`condition`)
 """
 
 from __future__ import annotations
@@ -21,7 +27,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from firstsight.methods.kernel_prototypes.space import WhitenedSpace
+from firstsight.methods._moments import class_sums
+from firstsight.methods.kernel_prototypes.space import ClassStatistics, WhitenedSpace
 
 # Powers of an attribute's spread that it is divided by after centring; None leaves descriptions as they are.
 SCALINGS = (None, 0.5, 1.0)
@@ -203,3 +210,67 @@ def match_rows(A: np.ndarray, known: np.ndarray) -> np.ndarray:
         return np.full(len(A), -1)
     gaps = np.array([np.abs(known - row).max(axis=1) for row in A])  # (n, j)
     return np.where(gaps.min(axis=1) <= 1e-6 * max(np.abs(known).max(), 1e-12), gaps.argmin(axis=1), -1)
+
+
+def measure_evidence(
+    statistics: ClassStatistics,
+    space: WhitenedSpace,
+    K: np.ndarray,
+    settings: PrototypeSettings,
+    rows: np.ndarray,
+    y: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """What samples that are added to a fit are weighed with, measured on some of its rotated samples.
+
+    "counts" (k,), how many samples the fit had of each class; "within" and "signal" (e,), w and a of this module's
+    formulas; "centre" (q,), the mean of class means after whitening; "across" (3,): the variance of class means in each
+    direction across the span of the others, in units of that of samples; what makes the latter one; and the mean
+    variance of a predicted mean.
+    """
+    counts, k = statistics.counts, len(K)
+    Z, sizes = space(rows).astype(np.float64), np.bincount(y, minlength=k)
+    means = class_sums(Z, y, k) / sizes[:, None]
+    spread = (Z**2).sum(axis=0) - sizes @ means**2
+    # One sample per class has no spread; z is scaled to a variance of one.
+    within = np.maximum(spread / (len(Z) - k), 1e-3) if len(Z) > k else np.ones(Z.shape[1])
+    noise = settings.noise / counts
+    inverse = precision(K + settings.nugget * np.eye(k), noise)
+    variance = max(leave_one_out_variances(inverse, noise).mean(), 1e-6)
+    squares = (leave_one_out_errors(inverse, means) ** 2).mean(axis=0)
+    signal = np.maximum(squares - within * (1 / sizes).mean(), 0.01 * squares.mean() + 1e-9) / variance
+    # The distance of a mean from the span of the others, by the inverse of their products; the constant makes the span
+    # one of differences.
+    outside, across = len(statistics.centre) - k + 2, 0.0
+    if outside > 2 and k > 2:
+        products = statistics.means @ statistics.means.T
+        inverse_products = np.linalg.pinv(products + 100 * np.abs(products).max(), hermitian=True)
+        distances = 1 / np.maximum(np.diag(inverse_products), 1e-12)
+        across = max(float((distances / outside - 1 / counts).mean()), 0.0)
+    return {
+        "counts": counts,
+        "within": within,
+        "signal": signal,
+        "centre": statistics.centre,
+        "across": np.array([across, statistics.scale, variance]),
+    }
+
+
+def condition(C: np.ndarray, counts: np.ndarray, residuals: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """(j, e): what a class's posterior covariance with j classes is multiplied with, to give the shift of its mean.
+
+    `C (j, j)` is that of these classes, `counts (j,)` their new samples, `residuals (j, e)` the means of these minus
+    the posterior means, `noise (e,)` w/a. One eigendecomposition serves every coordinate.
+    """
+    root = np.sqrt(counts)[:, None]
+    values, vectors = np.linalg.eigh(root * C * root.T)
+    return root * (vectors @ (vectors.T @ (root * residuals) / (np.maximum(values, 0)[:, None] + noise)))
+
+
+def certainty_of_counts(counts: np.ndarray, noise: float, evidence: dict[str, np.ndarray]) -> np.ndarray:
+    """How much `counts (j,)` samples say of a class's mean, against a usual class of the fit: from 0 to 1.
+
+    The share of its posterior variance that samples take away, with that of one sample `noise`.
+    """
+    variance, usual = evidence["across"][2], np.median(evidence["counts"])
+    shares, usual_share = (n * variance / (n * variance + noise) for n in (counts, usual))
+    return np.minimum(1.0, shares / max(usual_share, 1e-12))

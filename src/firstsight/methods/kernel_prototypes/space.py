@@ -275,6 +275,12 @@ class ClassStatistics:
     space: WhitenedSpace
     means: np.ndarray  # (k, e)
     counts: np.ndarray  # (k,)
+    centre: np.ndarray  # (q,): mean of the class means of whitened samples
+
+    @property
+    def scale(self) -> float:
+        """One over the standard deviation within classes of whitened samples of unit length."""
+        return float(np.linalg.norm(self.space.directions[:, 0]))
 
 
 def class_statistics(
@@ -284,4 +290,5 @@ def class_statistics(
     whitening = moments.whitening(shrinkage)
     sums = whitened_sums(rows, y, len(moments.counts), whitening)
     space = span_of_means(whitening, sums, moments.counts)
-    return ClassStatistics(space, space.class_means(sums, moments.counts), moments.counts)
+    centre = (sums / moments.counts[:, None]).mean(axis=0)
+    return ClassStatistics(space, space.class_means(sums, moments.counts), moments.counts, centre)

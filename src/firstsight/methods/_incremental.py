@@ -1,0 +1,139 @@
+"""Labelled samples for a fitted model: added and removed in closed form, without another fit."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from firstsight.errors import BadInput
+from firstsight.methods._validation import label_indices, numbers_in_range, require_finite
+from firstsight.methods.base import ZeroShotClassifier, restored_on_error
+
+
+class IncrementalClassifier(ZeroShotClassifier):
+    """Base of the methods that labelled samples can be added to after a fit, and removed from again.
+
+    A subclass writes `_added_rows(X)`, what it keeps of scaled samples (m, r), and `_condition(rows, codes, A)`, which
+    sets the fitted state to that of the fit plus all these samples: `codes (m,)` are training codes, those from the
+    fit's number of seen classes on belong to classes with the scaled descriptions `A (j, a)`. Without samples it
+    restores the state of the fit. Arrays are replaced, never written into: a shallow copy of a model is independent.
+    """
+
+    # Of the samples that were added: rows (m, r), codes (m,), calls (m,) and, of classes that only they made known,
+    # descriptions (j, a). Absent if there are none.
+    added_samples_: dict[str, np.ndarray]
+    removed_classes_: list[list[Any]]  # set where classes were removed: label, index, seen code, unseen code
+
+    def add_samples(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn from more labelled samples without another fit: no search, and no setting changes.
+
+        The result does not depend on the order of samples or calls.
+
+        Parameters
+        ----------
+        X : DataFrame or array (m, d)
+            Features, as in `predict`.
+        y : array (m,)
+            Their classes, each of which has a description: seen or unseen in training, or added since.
+
+        Returns
+        -------
+        Self
+            The updated estimator. A class that had no labelled sample counts as seen from now on (`seen_classes_`).
+        """
+        features = self.check_features(X)
+        index = label_indices(y, self.classes_)
+        if len(index) != len(features):
+            raise BadInput(f"X has {len(features)} rows and y {len(index)} classes; expected one class per row.")
+        with restored_on_error(self), numbers_in_range(self, features):
+            known, codes = self._added(), self.seen_code_.copy()
+            new = [i for i in dict.fromkeys(index.tolist()) if codes[i] < 0]
+            codes[new] = self._seen_at_fit + len(known["descriptions"]) + np.arange(len(new))
+            self.seen_code_ = codes
+            rows = self._added_rows(self._scale_features(features))
+            call = known["calls"].max(initial=-1) + 1
+            self._set_added(
+                rows=np.concatenate([known["rows"].reshape(-1, rows.shape[1]), rows]),
+                codes=np.concatenate([known["codes"], codes[index]]),
+                calls=np.concatenate([known["calls"], np.full(len(rows), call)]),
+                descriptions=np.concatenate([known["descriptions"], self.descriptions_[new]]),
+            )
+        return self
+
+    def remove_samples(self, index: ArrayLike | None = None) -> Self:
+        """Undo `add_samples`: forget samples that were added.
+
+        Parameters
+        ----------
+        index : array of int, optional
+            Positions among the added samples, in the order of their addition; left out, those of the last call.
+
+        Returns
+        -------
+        Self
+            The estimator as if these had not been added.
+        """
+        known = self._added()
+        count = len(known["codes"])
+        if not count:
+            raise BadInput("No samples were added to this model since its fit, so there are none to remove.")
+        last = np.flatnonzero(known["calls"] == known["calls"].max())
+        chosen = last if index is None else np.atleast_1d(np.asarray(index))
+        if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or ((chosen < 0) | (chosen >= count)).any():
+            raise BadInput(f"`index` must hold positions from 0 to {count - 1} among the added samples; got {index!r}.")
+        with restored_on_error(self):
+            rest = {name: np.delete(known[name], chosen, axis=0) for name in ("rows", "codes", "calls")}
+            # Codes of classes without samples stay taken while a class with a higher one has some.
+            codes, fewest = rest["codes"], self._seen_at_fit
+            left = np.isin(self.seen_code_, codes) | (self.seen_code_ < fewest)
+            self.seen_code_ = np.where(left, self.seen_code_, -1)
+            if hasattr(self, "removed_classes_"):  # they may be added back
+                self.removed_classes_ = [
+                    [label, i, seen if seen < fewest or seen in codes else -1, unseen]
+                    for label, i, seen, unseen in self.removed_classes_
+                ]
+            used = max(codes.max(initial=-1) + 1 - fewest, 0)
+            self._set_added(**rest, descriptions=known["descriptions"][:used])
+        return self
+
+    def check_added_samples(self) -> None:
+        """Raise ValueError unless added samples that came from a file belong to this model."""
+        added, names = self._added(), {"rows", "codes", "calls", "descriptions"}
+        if set(added) != names or not all(isinstance(array, np.ndarray) for array in added.values()):
+            raise ValueError(f"added_samples_ must hold {', '.join(sorted(names))}")
+        rows, codes, calls, A = (added[name] for name in ("rows", "codes", "calls", "descriptions"))
+        known = self._seen_at_fit + len(A)
+        if (
+            codes.dtype.kind not in "iu"
+            or calls.dtype.kind not in "iu"
+            or not codes.shape == calls.shape == rows.shape[:1]
+        ):
+            raise ValueError("added_samples_ have no code and call for each of their rows")
+        if ((codes < 0) | (codes >= known)).any() or A.shape[1:] != self.descriptions_.shape[1:]:
+            raise ValueError(f"added_samples_ do not match {known} classes")
+
+    @property
+    def _seen_at_fit(self) -> int:
+        """How many classes the fit had samples of."""
+        raise NotImplementedError
+
+    def _added_rows(self, X: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def _condition(self, rows: np.ndarray, codes: np.ndarray, A: np.ndarray) -> None:
+        raise NotImplementedError
+
+    def _added(self) -> dict[str, np.ndarray]:
+        none = {name: np.empty(0, dtype=np.int64) for name in ("rows", "codes", "calls")}
+        return getattr(self, "added_samples_", {**none, "descriptions": self.descriptions_[:0]})
+
+    def _set_added(self, **added: Any) -> None:
+        vars(self).pop("added_samples_", None)
+        if len(added["codes"]):
+            self.added_samples_ = added
+        self._condition(added["rows"], added["codes"], self._scale_descriptions(added["descriptions"]))
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+                require_finite(value)
