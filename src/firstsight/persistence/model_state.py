@@ -102,6 +102,8 @@ def restore_model(
             setattr(model, attribute, array)
     _check_state(model, sum(array.size for array in arrays.values()))
     _check_arrays(model, arrays)
+    if isinstance(model, IncrementalClassifier):
+        model.check_added_samples()
     return model
 
 
@@ -139,8 +141,6 @@ def _check_state(model: ZeroShotClassifier, size: int) -> None:
     if names is not None and (names.shape != (model.n_features_in_,) or not all(isinstance(n, str) for n in names)):
         raise ValueError(f"{len(names)} feature_names_in_ do not match {model.n_features_in_} features")
     check_class_changes(model)
-    if isinstance(model, IncrementalClassifier):
-        model.check_added_samples()
     prints = getattr(model, "training_fingerprints_", {})
     for array in prints.values() if isinstance(prints, dict) else [None]:
         if not isinstance(array, np.ndarray) or array.dtype != np.uint64 or array.ndim != 1:
