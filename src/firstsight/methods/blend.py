@@ -194,7 +194,8 @@ class Blend(ZeroShotClassifier):
         rows = sample_of_classes(y, TASK_SAMPLES)
         tasks = simulate_tasks(y[rows])[: self.n_folds] if self.described_ and len(parts) > 1 else []
         alone = [float(part.shared_space) for part in models]
-        constant, report = self.seen_constant, {"tasks": 0, "tried": [], "gains": {}}
+        constant = self.seen_constant
+        report: dict[str, Any] = {"tasks": 0, "tried": [], "gains": {}}
         if tasks and (weights is None or constant is None):
             copies = [self._seeded(_with_settings_of(part)) for part in models]
             scored = [_score_task(copies, X[rows], S, task) for task in tasks]
@@ -274,13 +275,13 @@ class Blend(ZeroShotClassifier):
             scores = scores + share * (part._scores(rows, e, seen) + own.astype(X.dtype))
         return scores  # (n, k)
 
-    @available_if(lambda self: self._embedding_part() is not None)
+    @available_if(lambda self: self._embedding_part() is not None)  # type: ignore[untyped-decorator]
     def embed(self, X: ArrayLike) -> np.ndarray:
         """The embedding of samples by the part with the largest weight that has one."""
         embedding: np.ndarray = self._embedding_part().embed(self._scale_features(self.check_features(X)))
         return embedding
 
-    @available_if(lambda self: self._embedding_part() is not None)
+    @available_if(lambda self: self._embedding_part() is not None)  # type: ignore[untyped-decorator]
     def embed_classes(self, classes: ClassSelection = None) -> np.ndarray:
         """The classes in the space of `embed`; `classes` as in `predict`."""
         _, A, seen = self.candidates(classes)

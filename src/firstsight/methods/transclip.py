@@ -50,7 +50,7 @@ class TransCLIP(TextMixture):
     classes_, descriptions_ : array (C,) and array (C, a)
         Every class that can be named, and its description.
     seen_means_, unseen_means_ : array (k, d) and array (u, d)
-        μ_c; seen_variances_ and unseen_variances_ have σ² in every row.
+        μ_c; ``seen_variances_`` and ``unseen_variances_`` have σ² in every row.
     gap_, new_variances_ : array (d,)
         The mean of μ_c − t_c over classes, and σ².
     history_ : list of float

@@ -81,7 +81,7 @@ def restore_model(
     known = cls._get_param_names()
     model = cls(**{name: value for name, value in parameters.items() if name in known})
     if parts:
-        model.parts_ = dict(parts)
+        vars(model)["parts_"] = dict(parts)
         if "estimators" in known and "estimators" not in parameters:
             model.set_params(estimators=[(name, clone(part)) for name, part in parts.items()])
     for name in [*values, *arrays]:
