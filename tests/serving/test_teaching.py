@@ -11,7 +11,7 @@ import pytest
 
 from firstsight.data import read_descriptions
 from firstsight.recognition import Recognizer
-from firstsight.serving.served_model import grouped, text_model_of
+from firstsight.serving.served_model import grouped
 from serving.small_server import CHANGE, LETTERS, teach, teach_at_once
 
 
@@ -233,13 +233,6 @@ def test_attributes_are_shown_in_groups(steady):
     assert {one["group"] for one in found} == {"base", "mark"}
     assert all(one["binary"] and one["high"] == 1 for one in found)
     assert grouped(["a", "b c"]) == [("", "a"), ("", "b c")]
-
-
-def test_a_text_model_is_known_by_the_names_of_its_numbers():
-    assert text_model_of(["clip:0", "clip:1", "clip:2"]) == "clip"
-    assert text_model_of(["clip:0", "clip:2"]) is None
-    assert text_model_of(["base a", "base b"]) is None
-    assert text_model_of([]) is None
 
 
 @pytest.mark.slow

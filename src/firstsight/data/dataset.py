@@ -14,6 +14,7 @@ import numpy as np
 from firstsight._io.disk_samples import DiskSamples
 from firstsight._io.identity import fingerprint
 from firstsight.data.rules import PARTS, Finding, RawDataset, deep_findings, in_order, quick_findings
+from firstsight.data.shared_space import in_shared_space
 from firstsight.data.table_files import nearest_name, same_on_screen
 from firstsight.errors import BadInput, UnknownName
 
@@ -49,6 +50,8 @@ class ZeroShotDataset(RawDataset):
         What the N rows are called, such as file names.
     feature_names : tuple of str, optional
         What the d columns of the features are called; a fitted model then matches features by name.
+    backbone : str, optional
+        The vision model that made the features, where that is known.
     numbered_from : int
         What the source calls row 0 and class 0: messages use its numbering, arrays count from 0.
 
@@ -114,6 +117,16 @@ class ZeroShotDataset(RawDataset):
         index = pd.Index(list(self.class_names), name="class")
         columns = None if self.attribute_names is None else list(self.attribute_names)
         return pd.DataFrame(self.description_matrix.copy(), index=index, columns=columns)
+
+    @property
+    def shared_space(self) -> bool:
+        """Whether features and descriptions come from one vision-language model, as far as is known of them.
+
+        Methods with `shared_space` compare the two directly then, and the answer of the model alone (`Cosine`) is one
+        that a default method must not fall behind. `firstsight.data.shared_space` has the rule.
+        """
+        widths = self.features.shape[1], self.description_matrix.shape[1]
+        return in_shared_space(*widths, self.attribute_names, self.backbone)
 
     @property
     def y(self) -> np.ndarray:
@@ -192,10 +205,11 @@ def make_training_set(
     unlabeled: np.ndarray | None = None,
     feature_names: Sequence[str] | None = None,
     sample_names: Sequence[str] | None = None,
+    backbone: str | None = None,
 ) -> TrainingSet:
     """Put labelled rows, descriptions and unlabelled rows together; `check_described` has validated the labels.
 
-    `sample_names` are what labelled and then unlabelled rows are called in messages.
+    `sample_names` are what labelled and then unlabelled rows are called in messages; `backbone` made the features.
     """
     pool = np.empty((0, features.shape[1]), dtype=np.float32) if unlabeled is None else unlabeled
     if pool.shape[1] != features.shape[1]:
@@ -216,6 +230,7 @@ def make_training_set(
         attribute_names=tuple(map(str, descriptions.columns)),
         feature_names=None if feature_names is None else tuple(feature_names),
         sample_names=None if sample_names is None else tuple(sample_names),
+        backbone=backbone,
     )
 
 
@@ -274,7 +289,10 @@ def hold_out(
 
 # How many validation classes the community's benchmarks use (Xian et al.).
 _CUSTOMARY = {"AWA1": 13, "AWA2": 13, "CUB": 50, "SUN": 65, "APY": 5}
-_SHARED_FIELDS = ("features", "attribute_names", "images", "sample_names", "feature_names", "numbered_from")
+_SHARED_FIELDS = (
+    *("features", "attribute_names", "images", "sample_names", "feature_names"),
+    *("backbone", "numbered_from"),
+)
 FEWEST_CLASSES = 4  # with fewer, a fold would train on one class or hold out one
 
 

@@ -111,6 +111,7 @@ class RawDataset:
     images: np.ndarray | None = None
     sample_names: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
+    backbone: str | None = None
     numbered_from: int = 0
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from firstsight._io.files import csv_of, require_file, write_atomically
 from firstsight._io.sandbox import SandboxDied, SandboxFailed, call_in_sandbox
 from firstsight._io.terminal import logger
+from firstsight.data.shared_space import text_columns
 from firstsight.data.table_files import read_texts
 from firstsight.devices import PRECISIONS, find_device, lowered, torch
 from firstsight.encoders.backbone import at_home, check_declared_size, find_model, read_json, transformers_quietly
@@ -281,7 +282,7 @@ def _from_words(
         texts = [(prompt or model.prompt).replace("{}", readable(str(name))) for name in table.index]
     # Six digits tell apart whatever float32 does that matters, in half of the space of a file.
     vectors = [[float(f"{value:.6g}") for value in row] for row in model.encode(texts).tolist()]
-    columns = [f"{model.name}:{i}" for i in range(len(vectors[0]))]
+    columns = text_columns(model.name, len(vectors[0]))
     note = f"Read by {model.name}, for example: {texts[0]!r}."
     return pd.DataFrame(vectors, index=table.index, columns=columns), [note]
 

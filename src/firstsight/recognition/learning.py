@@ -344,7 +344,10 @@ def _training_set(
     features = labelled.features if rows.all() else labelled.features[rows]
     names = [*np.array(labelled.names)[rows], *(pool.names if pool is not None else ())]
     unlabeled = None if pool is None else pool.features
-    training = make_training_set(name, features, labels, descriptions, unlabeled, labelled.feature_names, names)
+    backbone = (labelled.backbone or {}).get("name")
+    training = make_training_set(
+        name, features, labels, descriptions, unlabeled, labelled.feature_names, names, backbone
+    )
     for finding in training.findings():
         if finding.severity != "note":
             logger.warning("%s: %s", finding.severity, finding.message)

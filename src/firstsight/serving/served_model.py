@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -15,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from firstsight._io.terminal import visible
+from firstsight.data.shared_space import text_encoder_of
 from firstsight.encoders.descriptions import TextEncoder, describe
 from firstsight.errors import BadInput, UnknownName, UnreadableFile
 from firstsight.methods import ZeroShotClassifier
@@ -263,7 +263,7 @@ class SentenceDescriptions:
     """Sentences → descriptions, with the text model that described the classes; only where one did."""
 
     def __init__(self, model: ZeroShotClassifier, text_encoder: str | None):
-        self.name = text_model_of([str(name) for name in getattr(model, "attribute_names_in_", [])])
+        self.name = text_encoder_of([str(name) for name in getattr(model, "attribute_names_in_", [])])
         self.text_encoder = text_encoder or self.name
         self._encoder: TextEncoder | None = None
         self._lock = threading.Lock()
@@ -279,14 +279,6 @@ class SentenceDescriptions:
             if self._encoder is None:
                 self._encoder = TextEncoder(self.text_encoder or "")
             return describe(pd.DataFrame({"text": [text]}, index=[name]), encoder=self._encoder)
-
-
-def text_model_of(attributes: list[str]) -> str | None:
-    """The text model whose numbers the attributes are (`name:0`, `name:1`, …), None if they are of another kind."""
-    first = re.fullmatch(r"(.+):0", attributes[0]) if len(attributes) > 1 else None
-    if first is None or any(name != f"{first[1]}:{number}" for number, name in enumerate(attributes)):
-        return None
-    return first[1]
 
 
 def table_of(new: NewClass, recognizer: Recognizer, sentences: SentenceDescriptions) -> pd.DataFrame:
