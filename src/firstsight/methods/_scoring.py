@@ -87,7 +87,7 @@ def blocks_of_scores(method: ZeroShotClassifier, X: Any, candidates: Candidates)
 
 def warn_if_features_are_lost(method: ZeroShotClassifier, X: Any, y: np.ndarray, S: np.ndarray) -> None:
     """Warn where features are so small that a fit names one class whatever the sample: they were rounded away."""
-    if isinstance(X, DiskSamples):
+    if isinstance(X, DiskSamples) or len(X) == 0:
         return
     chosen = np.unique(np.linspace(0, len(X) - 1, 256).astype(int))
     largest = max(X.max(), -X.min())

@@ -164,11 +164,36 @@ def check_training_samples(estimator: ZeroShotClassifier, X: Any, y: Any) -> tup
         if isinstance(X, pd.DataFrame) and not X.columns.is_unique:
             twice = X.columns[X.columns.duplicated()][0]
             raise BadInput(f"X has two columns {twice!r}; give every feature its own name.")
-        X, y = validate_data(estimator, in_memory(X), y, dtype=list(estimator.dtypes), ensure_all_finite=False)
+        options = {"dtype": list(estimator.dtypes), "ensure_all_finite": False, "ensure_min_samples": 0}
+        X, y = validate_data(estimator, in_memory(X), y, **options)
         check_finite(X, "X")
         labels = column_or_1d(y)
-    check_classification_targets(labels)
+    if len(labels):
+        check_classification_targets(labels)
     return X, labels
+
+
+def check_no_samples_needed(estimator: ZeroShotClassifier, descriptions: Any) -> None:
+    """Raise `BadInput` unless a fit without samples makes sense: of this method, on at least two descriptions."""
+    name = type(estimator).__name__
+    if estimator.needs_samples or descriptions is None:
+        raise BadInput(
+            f"{name} learns from labelled samples, but X has 0 samples; expected at least one of each of two classes: "
+            "add some. Where features and descriptions are vectors of one space, as CLIP makes them, Cosine needs none."
+            if estimator.needs_samples
+            else f"X has 0 samples, and there are no descriptions either; {name} needs the descriptions of at least 2 "
+            "classes."
+        )
+    if len(descriptions) < 2:
+        raise BadInput(
+            f"`descriptions` has {len(descriptions)} class; expected at least 2 classes to tell apart: add another."
+        )
+    scaled = [p for p in ("feature_scaling", "attribute_scaling") if getattr(estimator, p) == "standard"]
+    if scaled:
+        raise BadInput(
+            f"{scaled[0]}='standard' takes mean and spread from training samples, but X has 0 samples; expected None "
+            "or 'unit'."
+        )
 
 
 def check_features(estimator: ZeroShotClassifier, X: Any) -> np.ndarray:
@@ -242,7 +267,7 @@ def read_training_classes(y: np.ndarray, descriptions: Descriptions | None, dtyp
     first, codes = np.unique(y, return_index=True, return_inverse=True)[1:]
     order = np.argsort(np.argsort(first))
     codes, seen_labels = order[codes], y[np.sort(first)]
-    if len(seen_labels) < 2:
+    if len(seen_labels) == 1:  # none at all are for methods that need none
         raise BadInput(
             f"y has rows of {len(seen_labels)} class ({seen_labels.tolist()[0]!r}); expected at least 2 classes to "
             "tell apart: add labelled rows of another class."

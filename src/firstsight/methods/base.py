@@ -33,6 +33,7 @@ from firstsight.methods._validation import (
     Range,
     attribute_names,
     check_features,
+    check_no_samples_needed,
     check_training_samples,
     check_width,
     class_indices,
@@ -118,6 +119,7 @@ class MethodDefinition(ScikitLearnClassifier):
     space: ClassVar[str] = ""  # "semantic", "visual" or "latent": where samples and classes meet
     transductive: ClassVar[bool] = False
     shared_space: ClassVar[bool] = False  # samples and descriptions must be vectors of one space, as CLIP makes them
+    needs_samples: ClassVar[bool] = True  # whether a fit needs labelled samples; if not, X may have no rows
     needs_torch: ClassVar[bool] = False  # whether it is trained with PyTorch, which is an optional extra
     reads_blocks: ClassVar[bool] = False  # whether `_fit` takes samples on the disk (`DiskSamples`) and scales them
     extra_supervision: ClassVar[str] = ""  # what a fit is given beyond seen labels and descriptions
@@ -512,6 +514,8 @@ class ZeroShotClassifier(MethodDefinition):
         validate_params(self)
         forget_former_fit(self)
         X, labels = check_training_samples(self, X, y)
+        if len(labels) == 0:
+            check_no_samples_needed(self, descriptions)
         codes, self.classes_, self.descriptions_, seen = read_training_classes(labels, descriptions, X.dtype)
         self.described_ = descriptions is not None
         if (names := attribute_names(descriptions)) is not None:

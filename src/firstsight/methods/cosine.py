@@ -15,7 +15,8 @@ class Cosine(ZeroShotClassifier):
     describe it. With such features and descriptions there is an answer before any training; this is
     that answer, so that it can stand beside what learning from seen classes adds to it.
 
-    Objective: none. `fit` looks at no label; it only makes sure that samples and descriptions have the same length.
+    Objective: none. `fit` looks at no label; it only makes sure that samples and descriptions have the same length. So
+    X may have no rows: names of classes are enough for a model.
 
     Score: x·a_c / (‖x‖ ‖a_c‖), 0 for a sample or a description of zeros.
 
@@ -47,6 +48,7 @@ class Cosine(ZeroShotClassifier):
 
     space = "semantic"
     shared_space = True
+    needs_samples = False
     reference = "Radford et al., Learning Transferable Visual Models From Natural Language Supervision, ICML 2021"
 
     def __init__(self, *, feature_scaling: Scaling = None, attribute_scaling: Scaling = None):
