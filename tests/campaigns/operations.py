@@ -20,9 +20,10 @@ from PIL import Image
 from firstsight._io import folders as folder_exchange
 from firstsight.cli.main import main
 from firstsight.data import ZeroShotDataset, write_npz
+from firstsight.data.feature_files import FeatureFile, write_feature_file
 from firstsight.evaluation import fit_on
 from firstsight.experiments import executors
-from firstsight.methods import ESZSL
+from firstsight.methods import ESZSL, KernelPrototypes
 from firstsight.persistence.model_folder import load_saved, save
 from jobs_here import Here
 
@@ -111,6 +112,10 @@ def make_operations(inputs: Path, small: ZeroShotDataset) -> dict[str, Operation
     one, other = (fit_on(ESZSL(feature_penalty=penalty), small) for penalty in (10.0, 1.0))
     table = inputs / "new.csv"
     small.descriptions.iloc[:2].rename(index=lambda name: f"new {name}").to_csv(table, index_label="class")
+    prototypes = fit_on(KernelPrototypes(search=False, refinement=0, hidden=0), small)
+    X, y = small.part("test_unseen")
+    more = inputs / "more.npz"
+    write_feature_file(more, FeatureFile(X[:4], list("abcd"), y[:4].tolist()))
     found = [
         Operation("save", lambda p: save(other, p / "m"), lambda p: model_of(p / "m"), lambda p: save(one, p / "m")),
         Operation("save in a new place", lambda p: save(other, p / "a" / "m"), lambda p: model_of(p / "a" / "m")),
@@ -131,6 +136,12 @@ def make_operations(inputs: Path, small: ZeroShotDataset) -> dict[str, Operation
             lambda p: command("classes", "add", p / "m", table, "--replace"),
             lambda p: model_of(p / "m"),
             lambda p: save(one, p / "m"),
+        ),
+        Operation(
+            "add",
+            lambda p: command("add", p / "m", more),
+            lambda p: model_of(p / "m"),
+            lambda p: save(prototypes, p / "m"),
         ),
         Operation(
             "fit",

@@ -17,7 +17,7 @@ from campaigns.disturbing import disturb
 from campaigns.operations import Operation, Refused, fresh, jobs_here, listing
 from firstsight.errors import CannotWrite
 
-SAVES = ["save", "save in a new place", "save in two steps", "classes add", "classes add in two steps"]
+SAVES = ["save", "save in a new place", "save in two steps", "classes add", "classes add in two steps", "add"]
 LONGER = ["fit", "fit with checkpoints", "tune", "benchmark", "embed", "learn"]
 # Disturbances of an operation in the normal tests, spread evenly: enough to notice, little enough to wait for.
 SHORT = {"save": 22, "learn": 2}

@@ -1,13 +1,15 @@
-"""`firstsight classes`: which classes a saved model knows; add, change and remove them without retraining."""
+"""`firstsight classes` and `add`: change a saved model's classes, or add labelled samples, without retraining."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from firstsight._io.terminal import counted, say, write_out
+from firstsight.cli.options import BatchSize, Device, Runtime
+from firstsight.errors import BadInput
 
 app = typer.Typer(no_args_is_help=True)
 Model = Annotated[Path, typer.Argument(help="A model folder.")]
@@ -79,3 +81,52 @@ def remove(
         changed.remove_classes(names)
     gone = before - len(changed.classes)
     say(f"{counted(gone, 'class')} removed; the model in {model} knows {len(changed.classes)}.")
+
+
+def add_images(
+    model: Model,
+    images: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="PICTURES_OR_FEATURES",
+            help="A folder with one sub-folder per class (or a labels.csv), or a feature file with labels.",
+        ),
+    ] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Take the last addition or correction back.")] = False,
+    backbone: Annotated[
+        str | None,
+        typer.Option(metavar="NAME_OR_PATH", help="Where the model's backbone is, if not where its name says."),
+    ] = None,
+    batch_size: BatchSize = 32,
+    runtime: Runtime = "auto",
+    device: Device = "cpu",
+) -> None:
+    """Let a model learn from more labelled pictures in moments, without training it again; --undo takes it back."""
+    from firstsight import embed
+    from firstsight.encoders import survey_images
+    from firstsight.persistence.added_samples import described_labels, require_incremental
+    from firstsight.recognition import Recognizer
+    from firstsight.recognition.inputs import is_feature_file
+
+    if undo == (images is not None):
+        raise BadInput("Give a folder of pictures (or a feature file) to add, or --undo, and not both.")
+    if images is None:
+        with Recognizer.changing(model) as changed:
+            undone = changed.remove_images()
+        say(f"Undone; samples per class: {undone}.")
+        return
+    samples: Any = images
+    if not is_feature_file(images):  # encoded before the model is locked, which others may want to change meanwhile
+        recognizer, survey = Recognizer.load(model, backbone), survey_images(images)
+        require_incremental(recognizer.model)
+        described_labels(recognizer.model, sorted(set(survey.classes or ())))
+        encoding: dict[str, Any] = {"batch_size": batch_size, "runtime": runtime, "device": device}
+        samples = embed(survey, backbone=recognizer.backbone.location, verbose=True, **encoding)
+    with Recognizer.changing(model) as changed:
+        added = changed.add_images(samples)
+    say(f"Samples per class: {added}.")
+    if added.change:
+        say(
+            f"The model in {model} has learned {counted(sum(added.added.values()), 'sample')}. To undo: firstsight add "
+            f"{model} --undo"
+        )

@@ -621,7 +621,8 @@ def restored_on_error(estimator: ZeroShotClassifier) -> Iterator[None]:
 def forget_former_fit(estimator: ZeroShotClassifier) -> None:
     """Remove what a former fit, or changes of its classes, may have left and this one may not set."""
     left = ("attribute_names_in_", "calibration_", "training_fingerprints_", "taught_classes_", "removed_classes_")
-    for name in left:
+    added = ("added_samples_", "fitted_", "sample_log_", "sample_log_labels_")
+    for name in (*left, *added):
         vars(estimator).pop(name, None)
 
 

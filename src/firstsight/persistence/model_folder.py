@@ -25,9 +25,11 @@ from sklearn.pipeline import Pipeline
 
 import firstsight
 from firstsight._io.folders import locked, read_together, replace_folder, resolve_place
+from firstsight._io.terminal import counted
 from firstsight.errors import BadInput, FirstsightError, UnknownName, UnreadableFile
 from firstsight.evaluation.calibration import Calibration
 from firstsight.methods import ZeroShotClassifier, find_method
+from firstsight.persistence.added_samples import count_added
 from firstsight.persistence.class_table import lost_changes
 from firstsight.persistence.model_schema import (
     FORMAT,
@@ -113,7 +115,7 @@ def check_no_lost_changes(folder: str | Path, descriptions: pd.DataFrame) -> Non
         file, arrays = _contents(folder)
         columns = file.values.get("attribute_names_in_")
         known = pd.DataFrame(arrays["descriptions_"], index=file.values["classes_"], columns=columns)
-        lost = lost_changes(file.values, known, descriptions)
+        lost, samples = lost_changes(file.values, known, descriptions), count_added(file.values)
     except (FirstsightError, OSError, ValueError, LookupError, TypeError, SafetensorError) as error:
         raise BadInput(
             f"{folder} holds a model that cannot be read, so what was taught to it would be lost ({error}) Choose "
@@ -125,6 +127,12 @@ def check_no_lost_changes(folder: str | Path, descriptions: pd.DataFrame) -> Non
             f"Since the model in {folder} was trained, its classes were changed, and replacing it would lose that: "
             f"{', '.join(lost[:3])}{more}. To keep the changes, write its classes to a table (`firstsight classes list "
             f"{folder} --csv FILE`) and use that; to drop them, give --overwrite (overwrite=True)."
+        )
+    if samples:
+        raise BadInput(
+            f"{counted(samples, 'labelled sample')} {'was' if samples == 1 else 'were'} added to the model in {folder} "
+            "since it was trained, and replacing it would lose them. Put the images into the training folder and give "
+            "--overwrite (overwrite=True), or choose another folder."
         )
 
 

@@ -13,6 +13,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Standa
 
 from firstsight.errors import BadInput
 from firstsight.methods import IncrementalClassifier, ZeroShotClassifier, all_methods, name_array
+from firstsight.persistence.added_samples import check_sample_log
 from firstsight.persistence.class_table import check_class_changes
 from firstsight.persistence.model_schema import Part, PipelineSteps, Step
 
@@ -104,6 +105,7 @@ def restore_model(
     _check_arrays(model, arrays)
     if isinstance(model, IncrementalClassifier):
         model.check_added_samples()
+    check_sample_log(model)
     return model
 
 

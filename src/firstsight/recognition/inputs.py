@@ -22,6 +22,7 @@ from firstsight.persistence.model_schema import BackboneUsed
 ShowProgress = Callable[[int, int], None]  # done, total
 # Features (n, d), fingerprints (n,) and positions of the images that can be read; positions of others with the reason.
 Encoded = tuple[np.ndarray, np.ndarray, list[int], list[tuple[int, str]]]
+Label = Callable[[list[str | None]], list[Any]]  # classes of samples as their folder or file says → their labels
 Encode = Callable[[Sequence[Any], "ShowProgress | None"], Encoded]  # images, by path or in memory
 
 
@@ -171,11 +172,16 @@ def features_for(model: ZeroShotClassifier, features: np.ndarray, names: Sequenc
     return features
 
 
-def read_images(given: Iterable[Any], encode: Encode, progress: ShowProgress | None = None) -> InputSamples:
-    """Features of images: files, folders (whose sub-folders are classes), PIL images and uint8 arrays."""
+def read_images(
+    given: Iterable[Any], encode: Encode, progress: ShowProgress | None = None, label: Label | None = None
+) -> InputSamples:
+    """Features of images: files, folders (whose sub-folders are classes), PIL images and uint8 arrays.
+
+    `label` decides the class of each before the images are encoded, and may reject them.
+    """
     images: list[Any] = []
     names: list[str | int] = []
-    truth: list[str | None] = []
+    truth: list[Any] = []
     for item in given:
         if isinstance(item, (str, Path)):
             survey = survey_images(item)
@@ -188,6 +194,7 @@ def read_images(given: Iterable[Any], encode: Encode, progress: ShowProgress | N
             names.append(getattr(item, "filename", "") or f"picture {len(images) + 1}")
             truth.append(None)
             images.append(item)
+    truth = truth if label is None else label(truth)
     features, fingerprints, rows, unread = encode(images, progress)
     skipped = [(str(names[row]), reason) for row, reason in unread]
     if not rows:

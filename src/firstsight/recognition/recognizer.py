@@ -19,6 +19,13 @@ from firstsight.data import read_descriptions
 from firstsight.data.feature_files import FeatureFile
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.methods import ZeroShotClassifier
+from firstsight.persistence.added_samples import (
+    AddedSamples,
+    add_samples,
+    described_labels,
+    require_incremental,
+    undo_samples,
+)
 from firstsight.persistence.class_table import add_classes, as_labels, remove_classes
 from firstsight.persistence.model_folder import change, load_saved, save
 from firstsight.persistence.model_schema import Provenance
@@ -26,6 +33,7 @@ from firstsight.persistence.onnx_export import export_onnx, join_graphs
 from firstsight.recognition.answers import Answers, PredictOptions, rank_classes
 from firstsight.recognition.inputs import (
     InputSamples,
+    Label,
     ModelBackbone,
     ShowProgress,
     as_list,
@@ -34,7 +42,7 @@ from firstsight.recognition.inputs import (
     read_feature_rows,
     read_images,
 )
-from firstsight.recognition.scoring import Score, in_training, recognised_by
+from firstsight.recognition.scoring import Score, in_fit, in_training, recognised_by, sample_fingerprints
 from firstsight.recognition.shards import OnShardDone, predict_shards
 
 
@@ -290,6 +298,81 @@ class Recognizer:
             yield copy
             self.model = copy.model
 
+    def add_images(self, images: Any, labels: Any = None, *, progress: ShowProgress | None = None) -> AddedSamples:
+        """Learn from more labelled images at once, without another fit.
+
+        An image that was added with another label gets the new one. Images that were added with the same label, or that
+        the model was trained on with their label, are left out, so that no image counts twice.
+
+        Parameters
+        ----------
+        images : path, image, array or list
+            What `predict` takes. Sub-folders are classes if `labels` are left out.
+        labels : sequence or str, optional
+            The class of each image, or of all of them. Each must have a description: see `add_classes`.
+        progress : callable, optional
+            Called as `progress(done, total)`.
+
+        Returns
+        -------
+        AddedSamples
+            What was added; its `change` is what `remove_images` takes.
+        """
+        model = self.model
+        require_incremental(model)
+
+        def label(found: list[str | None]) -> list[Any]:
+            return described_labels(model, _labels_of(found, labels))
+
+        samples = self._read(images, progress, label)
+        truth, names, X = list(samples.truth or ()), samples.names, np.asarray(samples.features)
+        status = in_fit(model, X, samples.fingerprints) or [None] * len(X)
+        prints, rows = sample_fingerprints(X, samples.fingerprints), np.flatnonzero(np.array(status) != "labelled")
+        with self._changing:
+            chosen = [truth[row] for row in rows], prints[rows], [names[row] for row in rows]
+            self.model, added = add_samples(self.model, X[rows], *chosen)
+        return replace(added, trained=len(X) - len(rows), skipped=samples.skipped)
+
+    def correct(self, image: Any, label: Any) -> AddedSamples:
+        """Learn at once what one image shows; a label that was given to it before is replaced.
+
+        Parameters
+        ----------
+        image : path, image or row of features
+            What `predict` takes.
+        label : str
+            A class that has a description.
+
+        Returns
+        -------
+        AddedSamples
+            What was added; its `change` is what `remove_images` takes.
+        """
+        added = self.add_images(image, label)
+        if added.trained:
+            raise BadInput(
+                "The model was trained on this very image with its label, and cannot unlearn it; correct the label in "
+                "the training folder and run `firstsight learn` again."
+            )
+        return added
+
+    def remove_images(self, change: str | None = None) -> AddedSamples:
+        """Undo one call of `add_images` or `correct`; labels that it replaced are restored.
+
+        Parameters
+        ----------
+        change : str, optional
+            Which call (`AddedSamples.change`); left out, the last one.
+
+        Returns
+        -------
+        AddedSamples
+            What was removed, and which labels were restored (`added`).
+        """
+        with self._changing:
+            self.model, undone = undo_samples(self.model, change)
+        return undone
+
     def export_onnx(self, path: str | Path, *, confidence: bool = False, backbone: bool = False) -> None:
         """Write an .onnx file: `features` is its input, or `pixel_values (n, 3, h, w)` with the backbone in front.
 
@@ -314,23 +397,42 @@ class Recognizer:
         joined.metadata_props.add(key="firstsight.backbone", value=json.dumps(facts))
         write_atomically(path, joined.SerializeToString())
 
-    def _read(self, inputs: Any, progress: ShowProgress | None) -> InputSamples:
+    def _read(self, inputs: Any, progress: ShowProgress | None, label: Label | None = None) -> InputSamples:
         given = as_list(inputs)
         if not given:
             raise BadInput("There is nothing to name; give a picture, a folder or rows of features.")
         kinds = [isinstance(item, FeatureFile) or is_features(item) or is_feature_file(item) for item in given]
         if not any(kinds):
-            return read_images(given, self.backbone, progress)
+            return read_images(given, self.backbone, progress, label)
         if not all(kinds):
             raise BadInput("Pictures and rows of features cannot be named in one call; give them one after the other.")
         if len(given) > 1 and not all(isinstance(item, np.ndarray) for item in given):
             raise BadInput("Give one feature file or table at a time.")
         rows = given[0] if len(given) == 1 else np.concatenate([np.atleast_2d(item) for item in given])
-        return read_feature_rows(rows, self.model, self._check_file)
+        samples = read_feature_rows(rows, self.model, self._check_file)
+        if label is None:
+            return samples
+        return replace(samples, truth=label(list(samples.truth or [None] * len(samples.names))))
 
     def _check_file(self, file: FeatureFile, what: str) -> None:
         if file.backbone is not None:
             self.backbone.check(f"{what} are of", file.backbone.get("name"), file.backbone.get("fingerprint"))
+
+
+def _labels_of(found: list[str | None], labels: Any) -> list[Any]:
+    """One label per sample: those that were given, or what the folder or file of the samples says."""
+    if labels is None:
+        if None in found:
+            raise BadInput(
+                "The images have no classes: put them into sub-folders named like classes, or give `labels`, the class "
+                "of each."
+            )
+        return found
+    if isinstance(labels, str | int):
+        return [labels] * len(found)
+    if len(labels) != len(found):
+        raise BadInput(f"`labels` must name the class of each of the {len(found)} images, but has {len(labels)}.")
+    return list(labels)
 
 
 def check_model_answers(model: ZeroShotClassifier, folder: str | Path) -> None:

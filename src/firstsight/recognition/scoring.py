@@ -14,6 +14,7 @@ from firstsight._io.disk_samples import LARGEST_BLOCK, blocks_of
 from firstsight._io.terminal import counted
 from firstsight.evaluation import mean_class_accuracy, per_class_accuracy
 from firstsight.evaluation.scores import count_confusions
+from firstsight.persistence.added_samples import added_fingerprints
 
 # A fingerprint is 8 bytes of a hash: of an image file's content or, for features from elsewhere, of a row's numbers as
 # they are stored in its file. Neither depends on the processor, and neither leads back to a path or an image. A sample
@@ -33,6 +34,14 @@ def fingerprint_features(features: Any) -> np.ndarray:
         digests = b"".join(hashlib.blake2b(row.data, digest_size=8).digest() for row in rows)
         found[part] = np.frombuffer(digests, dtype="<u8")
     return found
+
+
+def sample_fingerprints(features: Any, fingerprints: np.ndarray | None) -> np.ndarray:
+    """One uint64 per sample: that of its image file or, for a sample without a file, that of its features."""
+    prints = np.zeros(len(features), dtype=np.uint64) if fingerprints is None else fingerprints.astype(np.uint64)
+    if len(without := np.flatnonzero(prints == 0)):
+        prints[without] = fingerprint_features(features if len(without) == len(prints) else features[without])
+    return prints
 
 
 def remember_samples(model: Any, **parts: tuple[Any, np.ndarray | None]) -> None:
@@ -58,8 +67,20 @@ def recognised_by(model: Any) -> Literal["content", "features"] | None:
 def in_training(model: Any, features: Any, fingerprints: np.ndarray | None) -> list[InTraining | None] | None:
     """Of every sample, whether training had it, with or without its label; None where that cannot be told.
 
-    `fingerprints` are those of the image files, 0 where there was no file.
+    `fingerprints` are those of the image files, 0 where there was no file. Samples that were added after training count
+    as labelled ones.
     """
+    status = in_fit(model, features, fingerprints)
+    if not len(added := added_fingerprints(model)):
+        return status
+    known = np.isin(sample_fingerprints(features, fingerprints), added).tolist()
+    both = zip(known, status or [None] * len(features), strict=True)
+    found: list[InTraining | None] = ["labelled" if is_added else before for is_added, before in both]
+    return found if any(found) else None
+
+
+def in_fit(model: Any, features: Any, fingerprints: np.ndarray | None) -> list[InTraining | None] | None:
+    """As `in_training`, without the samples that were added after the fit."""
     by = recognised_by(model)
     if by is None or (by == "content" and fingerprints is None):
         return None

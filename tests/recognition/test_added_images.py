@@ -1,0 +1,153 @@
+"""`Recognizer.add_images`, `correct` and `remove_images` on images, folders and rows of features."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from firstsight.encoders.backbone import LETTERS
+from firstsight.encoders.embedding import embed
+from firstsight.errors import BadInput
+from firstsight.recognition import Recognizer, learn
+
+NAMES = ["ring", "bar", "cross", "dot", "wedge", "frame"]
+UNSEEN = ["wedge", "frame"]
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    """Four small images of each of six classes: a blot whose row is the class's."""
+    folder, random = tmp_path_factory.mktemp("shapes") / "images", np.random.default_rng(0)
+    for number, name in enumerate(NAMES):
+        (folder / name).mkdir(parents=True)
+        for copy in range(4):
+            pixels = np.full((32, 32), 255, dtype=np.uint8)
+            pixels[4 + 3 * number : 9 + 3 * number, 4 : 10 + 3 * number] = random.integers(0, 60)
+            pixels[copy : copy + 2, 28:] = 0
+            Image.fromarray(pixels).save(folder / name / f"{copy}.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def learned(images, cache):
+    """Descriptions say nothing, so unseen classes are guessed until there are images of them."""
+    table = pd.DataFrame(np.random.default_rng(1).random((6, 4)), index=NAMES, columns=list("abcd"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FIRSTSIGHT_CACHE", str(cache))
+        return learn(images, table, backbone=LETTERS, unseen=UNSEEN, parameters={"search": False})
+
+
+@pytest.fixture
+def model(learned):
+    return Recognizer(learned.model, learned.provenance)
+
+
+@pytest.fixture
+def new(images, tmp_path):
+    """The images of the unseen classes alone, in sub-folders."""
+    for name in UNSEEN:
+        shutil.copytree(images / name, tmp_path / "new" / name)
+    return tmp_path / "new"
+
+
+def named(model, folder):
+    return model.predict(folder, reject_far=False).best
+
+
+def test_a_folder_is_added_and_taken_back(model, learned, new):
+    before = named(model, new)
+    added = model.add_images(new)
+    assert added.added == {"frame": 4, "wedge": 4}
+    assert named(model, new) == ["frame"] * 4 + ["wedge"] * 4 != before
+    assert set(model.predict(new).in_training) == {"labelled"}
+    assert set(model.model.seen_classes_) == set(NAMES)
+    assert model.remove_images().removed == {"frame": 4, "wedge": 4}
+    assert named(model, new) == before
+    assert set(model.predict(new).in_training) == {"no"}
+    assert vars(model.model).keys() == vars(learned.model).keys()
+
+
+def test_images_rows_and_labels_come_in_any_form(model, new):
+    paths = sorted((new / "wedge").iterdir())
+    with Image.open(paths[1]) as opened:
+        picture = opened.convert("RGB")
+    assert model.add_images([paths[0], picture], ["wedge", "wedge"]).added == {"wedge": 2}
+    made = embed(new, backbone=LETTERS)
+    assert model.add_images(made).added == {"frame": 4, "wedge": 3}  # one of them is known by its file
+    rows = made.features + np.float32(0.5)
+    assert model.add_images(rows, made.labels).added == {"frame": 4, "wedge": 4}
+    assert model.add_images(rows, made.labels).repeated == 8
+    assert set(model.predict(rows).in_training) == {"labelled"}
+
+
+def test_an_image_that_was_added_is_recognised_under_another_name(model, new, tmp_path):
+    model.add_images(new)
+    shutil.copy(new / "wedge" / "0.png", tmp_path / "copy.png")
+    assert model.predict(tmp_path / "copy.png").in_training == ["labelled"]
+    assert model.score(new).by_training.keys() == {"labelled"}
+
+
+def test_a_correction_changes_the_next_answer_and_is_replaced_by_another_one(model, new):
+    image = new / "frame" / "0.png"
+    first = model.correct(image, "wedge")
+    assert named(model, image) == ["wedge"]
+    assert model.correct(image, "wedge").repeated == 1
+    second = model.correct(image, "frame")
+    assert (second.added, second.removed) == ({"frame": 1}, {"wedge": 1})
+    assert named(model, image) == ["frame"]
+    model.remove_images(first.change)
+    assert named(model, image) == ["frame"]
+    model.remove_images(second.change)
+    with pytest.raises(BadInput, match="nothing to undo"):
+        model.remove_images()
+
+
+def test_images_of_the_training_do_not_count_again(model, images):
+    added = model.add_images(images)
+    assert added.trained == 16
+    assert added.added == {"frame": 4, "wedge": 4}
+    with pytest.raises(BadInput, match=r"trained on this very image.*learn` again"):
+        model.correct(images / "ring" / "0.png", "bar")
+
+
+def test_what_cannot_be_added_is_a_clear_error_before_anything_is_encoded(model, new, images, monkeypatch):
+    def never(*_):
+        raise AssertionError("encoded although the labels are wrong")
+
+    before = model.model
+    monkeypatch.setattr(type(model.backbone), "__call__", never)
+    (new / "wedge").rename(new / "wegde")
+    with pytest.raises(BadInput, match=r"no description of the class 'wegde'; did you mean 'wedge'\?.*add_classes"):
+        model.add_images(new)
+    with pytest.raises(BadInput, match=r"have no classes.*sub-folders.*labels"):
+        model.add_images(images / "ring")
+    with pytest.raises(BadInput, match="each of the 4 images, but has 3"):
+        model.add_images(images / "ring", ["ring"] * 3)
+    assert model.model is before
+
+
+def test_one_image_with_two_labels_is_named_and_nothing_is_added(model, new):
+    shutil.copy(new / "wedge" / "0.png", new / "frame" / "zero.png")
+    before = model.model
+    with pytest.raises(BadInput, match=r"The same image has two labels: '.*zero.png' is of 'frame' and '.*0.png' of"):
+        model.add_images(new)
+    assert model.model is before
+
+
+def test_an_image_that_cannot_be_read_is_told_and_the_others_keep_their_labels(model, new):
+    paths = sorted((new / "wedge").iterdir())
+    paths[1].write_text("no image")
+    added = model.add_images(paths, ["wedge", "frame", "wedge", "wedge"])
+    assert [str(paths[1])] == [name for name, _ in added.skipped]
+    assert added.added == {"wedge": 3}
+
+
+def test_a_method_that_cannot_says_which_can(images, learned):
+    table = learned.descriptions
+    other = learn(images, table, backbone=LETTERS, method="eszsl", unseen=UNSEEN)
+    with pytest.raises(BadInput, match=r"ESZSL cannot learn from more samples.*learn` again.*kernel-prototypes"):
+        other.add_images(images)
