@@ -161,6 +161,23 @@ def test_a_failed_cell_is_recorded_the_rest_goes_on_and_the_next_start_tries_aga
     assert sum(line.startswith("[") for line in done.out.splitlines()) == 2
 
 
+def test_shots_have_a_row_per_number_and_baselines_run_along(cli, npz, tmp_path, in_process):
+    command = ["benchmark", npz, "--methods", "eszsl", "--out", tmp_path / "out", "--processes", "1"]
+    done = cli(*command, "--shots", "0,2", "--seeds", "2")
+    assert done.code == 0, done
+    rows = {
+        " ".join(line.split()[:2]): line.split()[2:]
+        for line in done.out.splitlines()
+        if "shots=" in line and "small" not in line
+    }
+    assert set(rows) == {
+        "eszsl shots=0", "eszsl shots=2", "nearest-mean shots=2", "logistic-regression shots=2",
+    }  # fmt: skip
+    assert all(row[4] == "2" for row in rows.values())  # draws
+    assert "16 of 16 cells are done" in done.out
+    assert "16 of 16 cells are in" in cli(*command, "--shots", "0,2", "--seeds", "2").out
+
+
 def test_a_cell_whose_workers_die_twice_is_a_failed_cell_and_another_worker_takes_over(processes, npz, tmp_path):
     pytest.importorskip("torch")
     out = tmp_path / "out"
@@ -227,6 +244,8 @@ def test_records_of_another_version_are_refused(cli, npz, some):
         (["--methods", "eszsl", "--study", "separation"], "leave eszsl out of --methods"),
         (["--study", "separation", "--values", "1,many"], "--values must be numbers"),
         (["--methods", "eszsl", "--values", "1,2"], "--values belongs to --study separation"),
+        (["--methods", "eszsl", "--shots", "one"], "--shots must be whole numbers"),
+        (["--methods", "eszsl", "--shots", "0,12"], "has 12 test samples: ask for at most 11"),
         (["--methods", "eszsl", "--tuned", "nowhere.json"], "There is no nowhere.json"),
     ],
 )

@@ -13,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import firstsight
 from firstsight.errors import BadInput, UnknownName
-from firstsight.experiments.plan import identity_of
+from firstsight.experiments.plan import entries_of, identity_of
 from firstsight.experiments.records import read_records
 from firstsight.methods import ESZSL, SAE, SJE, TransductiveDeepEmbedding
 from least_record import LEAST_CHOICE
@@ -40,6 +40,11 @@ class Nearest(BaseEstimator):
 
     def predict(self, X, classes):
         return np.array(classes)[self.decision_function(X, classes).argmax(axis=1)]
+
+
+def test_a_search_that_an_instance_has_turned_off_stays_off():
+    (entry,) = entries_of(firstsight.KernelPrototypes(search=False))
+    assert entry.make({}, 0, "zsl").search is False
 
 
 def _percent(result):

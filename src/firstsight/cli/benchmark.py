@@ -179,9 +179,10 @@ class Display:
             table.add_column(title, justify="right")
         rows: dict[str, list[Record]] = {}
         for job in self.plans[dataset]:
-            title = f"{job.method} {format_params(job.variant)}".rstrip()
-            cells = [self.records.get(key_of(cell)) for cell in job.cells()]
-            rows.setdefault(title, []).extend(r for r in cells if r is not None)
+            for cell in job.cells():
+                of_cell = rows.setdefault(f"{job.method} {format_params(cell.variant)}".rstrip(), [])
+                if (record := self.records.get(key_of(cell))) is not None:
+                    of_cell.append(record)
         for title, records in rows.items():
             seeds = len({r.seed for r in records if r.status == "done"})
             failed = sum(r.status == "failed" for r in records)
@@ -213,7 +214,12 @@ DataSets = Annotated[
 OutOption = Annotated[Path, typer.Option(help="The folder of records: RESULTS/<data set>.jsonl.")]
 MethodsOption = Annotated[str, typer.Option(help="all, or names separated by commas.")]
 SeedsOption = Annotated[
-    int, typer.Option(min=1, help="How many seeds: 0, 1, …; a method without randomness runs once.")
+    int | None,
+    typer.Option(
+        min=1,
+        help="How many seeds: 0, 1, …; a method without randomness runs once. With --shots, how many draws.",
+        show_default="1, with --shots 5",
+    ),
 ]
 SettingOption = Annotated[Setting, typer.Option(help="Conventional, generalized, or both.")]
 SetOption = Annotated[
@@ -230,6 +236,13 @@ StudyOption = Annotated[
         "--tuned has changed, with the methods' defaults instead."
     ),
 ]
+ShotsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="K,K,…",
+        help="Instead, accuracy once so many samples of every unseen class are labelled, such as 0,1,2,5,10.",
+    ),
+]
 ValuesOption = Annotated[str | None, typer.Option(help="Values for --study separation, separated by commas.")]
 CalibrateOption = Annotated[
     bool,
@@ -241,7 +254,7 @@ def benchmark(
     data: DataSets,
     out: OutOption,
     methods: MethodsOption = "all",
-    seeds: SeedsOption = 1,
+    seeds: SeedsOption = None,
     setting: SettingOption = Setting.both,
     set: SetOption = None,
     features: Features = None,
@@ -251,6 +264,7 @@ def benchmark(
     tuned: TunedOption = None,
     study: StudyOption = Study.none,
     values: ValuesOption = None,
+    shots: ShotsOption = None,
     calibrate: CalibrateOption = False,
 ) -> None:
     """Fit and evaluate methods on data sets; killed and started again, it does only what is missing.
@@ -278,8 +292,8 @@ def benchmark(
     entries = [Entry(name, name, given.get(name, {})) for name in chosen]
     run(
         entries, datasets, seeds=seeds, settings=settings_of(setting), out=out, tuned=tuned, calibrate=calibrate,
-        study="" if study == Study.none else study.value, values=numbers, engine=engine.value, scheduler=scheduler,
-        processes=processes, progress=follow,
+        study="" if study == Study.none else study.value, values=numbers, shots=read_shots(shots),
+        engine=engine.value, scheduler=scheduler, processes=processes, progress=follow,
     )  # fmt: skip
     if displays[0].failures:
         raise typer.Exit(1)
@@ -294,6 +308,16 @@ def _methods(names: str, study: Study) -> list[str]:
     if strange := [name for name in chosen if name not in STUDIED]:
         raise BadInput(f"--study {study} is about {' and '.join(STUDIED)}; leave {strange[0]} out of --methods.")
     return chosen
+
+
+def read_shots(words: str | None) -> list[int] | None:
+    """Numbers of labelled samples, separated by commas."""
+    if words is None:
+        return None
+    try:
+        return [int(word) for word in words.split(",")]
+    except ValueError:
+        raise BadInput(f"--shots must be whole numbers separated by commas, such as 0,1,5; got {words!r}.") from None
 
 
 def read_values(words: str | None, study: Study) -> list[float] | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -83,23 +84,33 @@ class Watched:
         self.described |= len(arrays["S"]) > len(np.unique(arrays["y"]))
         self.described |= any(row in self.unseen_descriptions for matrix in matrices for row in _digests(matrix))
 
-    def touched(self, dataset: ZeroShotDataset) -> dict[str, Any]:
-        """Compares the handed rows, byte for byte, with the data set's."""
+    def with_samples(self, X: Any, y: Any) -> Watched:
+        """A copy of a fitted one whose estimator has learned more labelled samples by `add_samples`."""
+        updated = Watched(copy.copy(self.estimator).add_samples(X, y))
+        updated.fits = [*self.fits, {"X": X, "y": y, "descriptions": None, "X_unlabeled": None}]
+        updated.unseen_descriptions, updated.described = self.unseen_descriptions, self.described
+        updated.observed_fit_inputs = self.observed_fit_inputs
+        return updated
+
+    def touched(self, dataset: ZeroShotDataset, labelled: Sequence[int] | np.ndarray = ()) -> dict[str, Any]:
+        """Compares the handed rows, byte for byte, with the data set's; `labelled` rows of no part may have labels."""
         where = {part: set(_digests(dataset.rows(getattr(dataset, part)))) for part in _PARTS}
-        labelled: list[bytes] = []
+        if len(labelled):
+            where["train"] |= set(_digests(dataset.rows(np.asarray(labelled))))
+        taught: list[bytes] = []
         pool: list[bytes] = []
         classes: set[str] = set()
         for fit in self.fits:
-            labelled += _digests(fit["X"])
+            taught += _digests(fit["X"])
             classes |= set(map(str, np.unique(fit["y"])))
             if fit["X_unlabeled"] is not None:
                 pool += _digests(fit["X_unlabeled"])
         test = where["test_seen"] | where["test_unseen"]
         # A picture that is in both parts, byte for byte, is a training row; that there are such is worth a note.
-        leaked = [row for row in labelled if row in test and row not in where["train"]]
-        twins = sum(row in test for row in labelled) - len(leaked)
-        strangers = sum(row not in test and row not in where["train"] for row in labelled)
-        notes = []
+        leaked = [row for row in taught if row in test and row not in where["train"]]
+        twins = sum(row in test for row in taught) - len(leaked)
+        strangers = sum(row not in test and row not in where["train"] for row in taught)
+        notes = [f"{len(labelled)} samples of unseen classes were labelled on purpose"] if len(labelled) else []
         if pool:
             unseen = sum(row in where["test_unseen"] for row in pool)
             seen = sum(row in where["test_seen"] and row not in where["test_unseen"] for row in pool)
@@ -109,20 +120,22 @@ class Watched:
         if strangers:
             notes.append(f"{strangers} labelled rows are not rows of the data set")
         return {
-            "labelled_rows": len(labelled),
+            "labelled_rows": len(taught),
             "labelled_classes": len(classes),
             "unlabelled_rows": len(pool),
             "test_rows_labelled": len(leaked),
             "unseen_classes_labelled": len(classes & set(dataset.unseen_classes)),
-            "unseen_descriptions_in_fit": self._saw_unseen_descriptions(),
+            "unseen_descriptions_in_fit": self._saw_unseen_descriptions(
+                unlabelled=set(dataset.unseen_classes) - classes
+            ),
             "note": "; ".join(notes),
         }
 
-    def _saw_unseen_descriptions(self) -> bool:
+    def _saw_unseen_descriptions(self, unlabelled: set[str]) -> bool:
         if self.observed_fit_inputs:
             return bool(self.described)
         # The method got the whole table itself: nothing kept the rest from it.
-        return any(fit["descriptions"] is not None for fit in self.fits)
+        return bool(unlabelled) and any(fit["descriptions"] is not None for fit in self.fits)
 
 
 _PARTS = ("train", "test_seen", "test_unseen")

@@ -20,8 +20,18 @@ from firstsight.evaluation import SETTINGS, TITLES, fit_on
 from firstsight.evaluation.spaces import lay_out
 from firstsight.experiments.choices import ChoiceFile, Choices, describe_untuned, gather_choices, read_choices
 from firstsight.experiments.executors import open_workers
+from firstsight.experiments.few_shot import BASELINES, DRAWS, check_shots
 from firstsight.experiments.jobs import estimator_of
-from firstsight.experiments.plan import SEPARATIONS, STUDIED, Job, entries_of, format_params, make_plan
+from firstsight.experiments.plan import (
+    SEPARATIONS,
+    STUDIED,
+    Entry,
+    Job,
+    entries_of,
+    few_shot_plan,
+    format_params,
+    make_plan,
+)
 from firstsight.experiments.records import Record, file_stem, key_of, records_file
 from firstsight.experiments.session import CHECKPOINTS, Event, Session, prepare, records_folder, remove_checkpoints
 from firstsight.experiments.tune import Choice
@@ -40,13 +50,14 @@ def benchmark(
     estimators: Any,
     datasets: Data | Sequence[Data],
     *,
-    seeds: int = 1,
+    seeds: int | None = None,
     settings: str | Sequence[str] = SETTINGS,
     out: str | Path | None = None,
     tuned: str | Path | Choice | Sequence[Choice] | None = None,
     calibrate: bool = False,
     study: str = "",
     values: Sequence[float] | None = None,
+    shots: Sequence[int] | None = None,
     engine: Any = "local",
     scheduler: str | None = None,
     processes: int | None = None,
@@ -64,8 +75,8 @@ def benchmark(
         (name, estimator) pairs or a dictionary for several variants of one method.
     datasets : data sets, or what `load_dataset` reads, in a list or alone
         What to fit and evaluate them on.
-    seeds : int
-        How many: 0, 1, …; one for what has nothing random.
+    seeds : int, optional
+        How many: 0, 1, …; one for what has nothing random. With `shots`, the number of draws: five if left out.
     settings : {"zsl", "gzsl"} or both
         Conventional, generalized.
     out : str or Path, optional
@@ -79,6 +90,12 @@ def benchmark(
         defaults instead, for the table that compares them.
     values : sequence of float, optional
         Those of the study.
+    shots : sequence of int, optional
+        Few-shot cells instead, such as [0, 1, 5]: so many samples of every unseen class are labelled, drawn from its
+        test samples; the seed is the draw. All methods get the same samples, and smaller numbers are parts of larger
+        ones. The largest number is held out of the test for all. Methods with `add_samples` are fitted once, others
+        again for each cell, with the settings that their fit without these samples chose. Two baselines run along:
+        "nearest-mean" and "logistic-regression".
     engine : {"local", "dask"} or distributed.Client
         Worker processes here; the workers of a Dask cluster; or those of a client that is connected to one.
     scheduler : str, optional
@@ -92,7 +109,7 @@ def benchmark(
     Returns
     -------
     DataFrame
-        T1, ts, tr and H in percent, one row per estimator, data set and seed.
+        T1, ts, tr and H in percent, one row per estimator, data set and seed (and number of shots).
     """
     listed: Sequence[Data] = datasets if isinstance(datasets, list | tuple) else [datasets]  # type: ignore[list-item]
     loaded = [data if isinstance(data, ZeroShotDataset) else load_dataset(data) for data in listed]
@@ -103,6 +120,11 @@ def benchmark(
         raise BadInput(f"The study {study!r} is about {' and '.join(STUDIED)}; leave {others[0]} out.")
     if not loaded or not chosen:
         raise BadInput("There is nothing to run; give at least one data set and one setting.")
+    if shots is not None:
+        shots, seeds = check_shots(shots, loaded), DRAWS if seeds is None else seeds
+        _check_few_shot(study, calibrate)
+        entries = entries_of([*entries, *(Entry(name, name) for name in BASELINES)])
+    seeds = 1 if seeds is None else seeds
     if seeds < 1:
         raise BadInput(f"`seeds` must be at least 1, but is {seeds}; it says how many: 0, 1, ….")
     workers = open_workers(engine, scheduler, processes)
@@ -113,6 +135,8 @@ def benchmark(
         plans = {name: _changed_by_tuning(jobs, choices[name]) for name, jobs in plans.items()}
         if not any(plans.values()):
             logger.warning("Tuning has kept every default, so there is nothing to compare.")
+    if shots is not None:
+        plans = {name: few_shot_plan(jobs, shots, seeds) for name, jobs in plans.items()}
     follow = progress if callable(progress) else _lines if progress else _silence
     with workers, records_folder(out) as folder, prepare(folder, loaded, plans, calibrate) as session:
         finished = list(session.finished)
@@ -124,6 +148,13 @@ def benchmark(
 
             session.run(workers, collect)
     return table_of(finished, plans)
+
+
+def _check_few_shot(study: str, calibrate: bool) -> None:
+    if study:
+        raise BadInput(f"`shots` make a study of their own; leave the study {study!r} out, or run it by itself.")
+    if calibrate:
+        raise BadInput("H with a constant from a validation fold is not measured with `shots`; leave `calibrate` out.")
 
 
 def choices_for(
@@ -154,7 +185,7 @@ def table_of(records: list[Record], plans: Plans) -> pd.DataFrame:
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for job in (job for jobs in plans.values() for job in jobs):
         for record in (newest[key_of(cell)] for cell in job.cells() if key_of(cell) in newest):
-            names = {"dataset": job.dataset, "method": job.method, **job.variant, "seed": job.seed}
+            names = {"dataset": job.dataset, "method": job.method, **record.variant, "seed": record.seed}
             row = rows.setdefault(tuple(names.values()), {**names, **dict.fromkeys(TITLES.values()), "seconds": 0.0})
             row |= {TITLES[n]: value for n in TITLES if (value := getattr(record, n)) is not None}
             row["seconds"] += record.seconds or 0.0

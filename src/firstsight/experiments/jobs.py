@@ -35,7 +35,8 @@ from firstsight.evaluation.leakage import Watched
 from firstsight.evaluation.protocol import describe_space, one_hot, score_samples
 from firstsight.evaluation.scores import TradeOff
 from firstsight.experiments.executors import DataMissing, check_version, installed_version
-from firstsight.experiments.plan import Job, description_of, parameters_hash, parameters_of
+from firstsight.experiments.few_shot import FewShotSplit, split_for
+from firstsight.experiments.plan import Job, description_of, parameters_hash, parameters_of, with_fixed_settings
 from firstsight.experiments.records import SCHEMA, CellKey, Record, parse_records
 from firstsight.methods import ZeroShotClassifier
 
@@ -179,7 +180,7 @@ def run_cell(order: str, features: Any = None, parts: dict[str, Any] | None = No
     check_version(installed_version(), socket.gethostname(), values["version"])
     with _one_at_a_time:
         dataset = _open(values["identity"], Path(values["data"]), features, parts)
-        job = Job(**{**values["job"], "settings": tuple(values["job"]["settings"])})
+        job = Job.from_json(values["job"])
         # Without a shared disk no other worker could resume from a checkpoint.
         checkpoint = None if parts is not None else Path(values["checkpoint"])
         return _run_to_json(job, dataset, values["features"], checkpoint, values["calibrate"])
@@ -212,7 +213,7 @@ def _run_to_json(job: Job, dataset: ZeroShotDataset, features: str, checkpoint: 
     began = time.perf_counter()
     _reset_peak()
     try:
-        results = _run(job, dataset, checkpoint, calibrate)
+        results = _run_few_shot(job, dataset, checkpoint) if job.shots else _run(job, dataset, checkpoint, calibrate)
     except Exception as error:
         message = " ".join(str(error).split())
         if not isinstance(error, FirstsightError):
@@ -238,10 +239,12 @@ def _without_result(job: Job, cell: CellKey, error: str, seconds: float, split: 
         "peak_mib": _peak_mib(), "threads": _threads(), "touched": None, "seen_unseen": None, "space_facts": None,
         "rounds": None, "collapsed": False, "warnings": [], "resumed": False, "estimator": estimator,
         "parameters_hash": None, "split": split, "features": features, "given": job.given, "tuned": job.tuned,
+        "few_shot": None,
     }  # fmt: skip
 
 
-def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate: bool) -> list[Values]:
+def _fit(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None) -> tuple[Watched, float, Values]:
+    """Fit the estimator of a job; return it, the seconds that it took, and what all records of the fit share."""
     estimator = estimator_of(job, checkpoint)
     resumed = checkpoint is not None and checkpoint.exists()
     began, work = time.perf_counter(), time.process_time()
@@ -250,16 +253,24 @@ def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate:
         watched = _fit_or_restart(estimator, dataset)
     fit_seconds = time.perf_counter() - began
     messages = list(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
-    common = {
-        "parameters": parameters_of(estimator),
-        "fit_seconds": round(fit_seconds, 2),
-        "cpu_seconds": round(time.process_time() - work, 2),  # of the fit: what a busy machine does not change
-        "touched": watched.touched(dataset),
-        "collapsed": diagnostics_of(estimator).get("collapsed", False),
-        "warnings": messages[:5],
-        "resumed": resumed,
-        "parameters_hash": parameters_hash(job),
-    }
+    return (
+        watched,
+        fit_seconds,
+        {
+            "parameters": parameters_of(estimator),
+            "fit_seconds": round(fit_seconds, 2),
+            "cpu_seconds": round(time.process_time() - work, 2),  # of the fit: what a busy machine does not change
+            "collapsed": diagnostics_of(estimator).get("collapsed", False),
+            "warnings": messages[:5],
+            "resumed": resumed,
+            "parameters_hash": parameters_hash(job),
+        },
+    )
+
+
+def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate: bool) -> list[Values]:
+    watched, fit_seconds, common = _fit(job, dataset, checkpoint)
+    estimator, common["touched"] = watched.estimator, watched.touched(dataset)
     records = []
     for cell in job.cells():
         began = time.perf_counter()
@@ -273,12 +284,7 @@ def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate:
                     calibrated = _calibrated(job, dataset, curve)
                 except FirstsightError as error:  # the figures as they are stand without it
                     common["warnings"] = [*common["warnings"], f"Not calibrated: {error}"]
-            measured["seen_unseen"] = {
-                "ausuc": percent(curve.area),
-                "best_h": percent(curve.best_h),
-                "curve": curve.points(),
-                "calibrated": calibrated,
-            }
+            measured["seen_unseen"] = {**_areas(curve), "curve": curve.points(), "calibrated": calibrated}
         seconds = fit_seconds + time.perf_counter() - began
         done = {"status": "done", "error": None, "seconds": round(seconds, 2), "peak_mib": _peak_mib()}
         rounds = rounds_of(estimator, dataset, cell.setting)
@@ -286,11 +292,61 @@ def _run(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None, calibrate:
     return records
 
 
+def _run_few_shot(job: Job, dataset: ZeroShotDataset, checkpoint: Path | None) -> list[Values]:
+    """Measure one fit, without classes in detail, once it has learned the labelled samples of each cell."""
+    splits = {draw: split_for(dataset, job.held_out, draw) for _, draw in job.shots}
+    watched, fit_seconds, common = _fit(job, next(iter(splits.values())).rest, checkpoint)
+    results = []
+    for shots, draw in job.shots:
+        split, began = splits[draw], time.perf_counter()
+        learner = _with_samples(watched, job, split, shots) if shots else watched
+        update_seconds = time.perf_counter() - began
+        few_shot = {
+            "held_out": job.held_out,
+            "learned_by": "add_samples" if job.entry.is_incremental else "refit",
+            "update_seconds": round(update_seconds, 4),
+        }
+        touched = learner.touched(split.rest, labelled=split.labelled(shots))
+        for setting in job.settings:
+            began = time.perf_counter()
+            task = score_task(learner.estimator, split.rest, setting, scores_of)
+            seconds = fit_seconds + update_seconds + time.perf_counter() - began
+            trade_off = {"seen_unseen": {**_areas(task.curve), "curve": [], "calibrated": None}}
+            results.append(
+                {
+                    **common, **_percentages(task.metrics(setting)), **(trade_off if setting == "gzsl" else {}),
+                    "few_shot": few_shot, "touched": touched, "seconds": round(seconds, 2), "peak_mib": _peak_mib(),
+                    "status": "done", "error": None,
+                }
+            )  # fmt: skip
+    return results
+
+
+def _with_samples(watched: Watched, job: Job, split: FewShotSplit, shots: int) -> Watched:
+    """Return a copy of a fit that has learned labelled samples: a fit with the same settings, or an update."""
+    if job.entry.is_incremental:
+        rows = split.labelled(shots)
+        return watched.with_samples(split.rest.rows(rows), split.rest.names_of(rows))
+    refitted = Watched(with_fixed_settings(watched.estimator))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit before has said it
+        fit_on(refitted.estimator, split.training(shots), refitted.fit)
+    return refitted
+
+
+def _percentages(metrics: dict[str, float | None]) -> Values:
+    return {name: percent(value) for name, value in metrics.items()}
+
+
+def _areas(curve: TradeOff) -> Values:
+    return {"ausuc": percent(curve.area), "best_h": percent(curve.best_h)}
+
+
 def _measured(model: Any, dataset: ZeroShotDataset, setting: str, task: TaskScores) -> Values:
     metrics = task.metrics(setting)
     per_class = {name: task.per_class(name) for name in metrics if name != "h"}
     return {
-        **{name: percent(value) for name, value in metrics.items()},
+        **_percentages(metrics),
         "per_class": {metric: {c: percent(value) for c, value in by.items()} for metric, by in per_class.items()},
         "confusion": task.confusions() if setting == "zsl" else [],
         "space_facts": describe_space(model, dataset, setting, task),

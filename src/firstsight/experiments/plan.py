@@ -13,7 +13,7 @@ import json
 import re
 import sysconfig
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,8 +26,16 @@ from firstsight.devices import torch_is_installed
 from firstsight.errors import BadInput, FirstsightWarning
 from firstsight.evaluation import SETTINGS, core_of
 from firstsight.evaluation.protocol import is_transductive, parameter_prefix
+from firstsight.experiments.few_shot import BASELINES, FEW_SHOT
 from firstsight.experiments.records import CellKey, OtherRecords, Record, file_stem, key_of
-from firstsight.methods import ZeroShotClassifier, all_methods, find_method, make_estimator, method_name
+from firstsight.methods import (
+    IncrementalClassifier,
+    ZeroShotClassifier,
+    all_methods,
+    find_method,
+    make_estimator,
+    method_name,
+)
 
 # Entries: methods, estimators and their names.
 
@@ -47,7 +55,15 @@ class Entry:
     @property
     def kind(self) -> Any:
         """The class of the method inside."""
-        return type(core_of(self.estimator)) if self.estimator is not None else all_methods()[self.word]
+        if self.estimator is not None:
+            return type(core_of(self.estimator))
+        return BASELINES.get(self.word) or all_methods()[self.word]
+
+    @property
+    def is_incremental(self) -> bool:
+        """Whether a fitted one learns from more samples by `add_samples`; a pipeline around it does not."""
+        kind = self.kind if self.estimator is None else type(self.estimator)
+        return issubclass(kind, IncrementalClassifier)
 
     @property
     def is_random(self) -> bool:
@@ -68,6 +84,8 @@ class Entry:
     def with_parameters(self, parameters: Mapping[str, Any]) -> Entry:
         """Return the same with other parameters, under the same name."""
         if self.estimator is None:
+            if not parameters:
+                return self
             given = {**self.given, **parameters}
             make_estimator(self.word, given)  # validates parameters that a file may have named
             return Entry(self.name, self.word, given)
@@ -129,7 +147,8 @@ def _ignored_parameters(cls: type) -> set[str]:
 def given_of(estimator: Any, prefix: str = "") -> dict[str, Any]:
     """Return the parameters that are not defaults, those of inner estimators as `step__name`; none that is supplied."""
     defaults = inspect.signature(type(estimator).__init__).parameters
-    ignored = _ignored_parameters(type(estimator))
+    # A method's own additions to `non_result_params`, such as `search`, are in no record but change what a fit does.
+    ignored = {*_SUPPLIED, *ZeroShotClassifier.non_result_params}
     inner = dict(estimator.steps) if isinstance(estimator, Pipeline) else {}
     given: dict[str, Any] = {}
     for name, value in estimator.get_params(deep=False).items():
@@ -164,6 +183,17 @@ def parameters_of(estimator: Any) -> dict[str, Any]:
         values |= {f"{prefix}{name}": value for name, value in core.resolved_parameters().items()}
     values |= {f"best__{name}": value for name, value in getattr(estimator, "best_params_", {}).items()}
     return to_json_values({name: v for name, v in values.items() if name.rpartition("__")[2] not in ignored})
+
+
+def with_fixed_settings(fitted: Any) -> Any:
+    """Return an unfitted copy that does not search: it has the settings that a fit of it has chosen."""
+    if hasattr(fitted, "best_estimator_"):  # of GridSearchCV
+        return clone(fitted.best_estimator_)
+    copy = clone(fitted)
+    if isinstance(fitted, ZeroShotClassifier) and "search" in fitted.diagnostics_:
+        settings = {**fitted.resolved_parameters(), "search": False}
+        copy.set_params(**{name: value for name, value in settings.items() if name in copy.get_params(deep=False)})
+    return copy
 
 
 def identity_of(estimator: Any) -> Any:
@@ -243,6 +273,9 @@ class Job:
 
     An inductive method's fit answers both settings; a transductive one is trained for each. A method without a
     `random_state` gives the same result for every seed, so seed 0 alone is run.
+
+    A few-shot job answers, in each setting, a cell for each of its numbers of shots and draws; the draw is the cell's
+    seed.
     """
 
     dataset: str
@@ -255,6 +288,13 @@ class Job:
     tuned: Any = False  # how `given` was found, as the record has it
     word: str = ""  # the method's name, where it enters under another one
     estimator: Any = field(default=None, repr=False)  # what only this process knows; it runs here
+    shots: tuple[tuple[int, int], ...] = ()  # of few-shot cells: labelled samples per unseen class, and the draw
+    held_out: int = 0  # of few-shot cells: samples of each unseen class that no cell is tested on
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Job:
+        """Return the job that `to_json` describes."""
+        return cls(**{**values, "settings": tuple(values["settings"]), "shots": tuple(map(tuple, values["shots"]))})
 
     @property
     def entry(self) -> Entry:
@@ -269,12 +309,16 @@ class Job:
     @property
     def name(self) -> str:
         """The method, settings, seed and variant as text."""
-        return f"{self.method} {'+'.join(self.settings)} seed {self.seed} {format_params(self.variant)}".rstrip()
+        seeds = ",".join(str(seed) for seed in dict.fromkeys(draw for _, draw in self.shots)) or self.seed
+        shots = {"shots": "/".join(str(k) for k in dict.fromkeys(k for k, _ in self.shots))} if self.shots else {}
+        return f"{self.method} {'+'.join(self.settings)} seed {seeds} {format_params(self.variant | shots)}".rstrip()
 
     def cells(self) -> list[CellKey]:
-        """Return one cell per setting."""
+        """Return one cell per setting, and of a few-shot job per number of shots and draw."""
+        runs = [({"shots": shots}, draw) for shots, draw in self.shots] or [(self.variant, self.seed)]
         return [
-            CellKey(self.dataset, self.method, self.seed, self.variant, self.study, setting)
+            CellKey(self.dataset, self.method, seed, variant, self.study, setting)
+            for variant, seed in runs
             for setting in self.settings
         ]
 
@@ -291,7 +335,7 @@ class Job:
 def parameters_hash(job: Job) -> str:
     """Return 12 hexadecimal digits of all parameters of a job: they change when a method's defaults do."""
     entry = job.entry
-    if entry.estimator is None:
+    if entry.estimator is None and issubclass(entry.kind, ZeroShotClassifier):
         resolved: Any = entry.kind(**{**job.given, **job.variant}).resolved_parameters()
     else:
         resolved = identity_of(entry.make(job.variant, job.seed, job.settings[0]))
@@ -319,6 +363,29 @@ def choose_methods(names: str) -> list[str]:
     if not chosen:
         raise BadInput("No method was named; give --methods all, or names separated by commas.")
     return list(dict.fromkeys(chosen))
+
+
+def few_shot_plan(plan: list[Job], shots: Sequence[int], draws: int) -> list[Job]:
+    """Return the few-shot jobs of a plan; `shots` ascend.
+
+    One fit of a method with `add_samples` answers every number of shots and every draw, unless its random state or its
+    pool differ from draw to draw; other methods are fitted again for each cell, in one job per draw.
+    """
+    jobs = []
+    for job in plan:
+        entry, kind = job.entry, job.entry.kind
+        if is_transductive(kind) and not entry.is_incremental:
+            raise BadInput(
+                f"{job.method} learns from unlabelled samples of classes that have no labelled ones, so it cannot be "
+                "fitted again once these have some; leave it out of a benchmark with `shots`."
+            )
+        seeds = (job.seed,) if entry.is_random else range(draws)
+        counts = [k for k in shots if k or kind not in BASELINES.values()]
+        groups = [seeds] if entry.is_incremental and not is_transductive(kind) else [(seed,) for seed in seeds]
+        for group in groups:
+            pairs = tuple((k, draw) for draw in group for k in counts)
+            jobs.append(replace(job, study=FEW_SHOT, shots=pairs, held_out=max(shots)))
+    return jobs
 
 
 class TunedParameters(NamedTuple):
@@ -373,14 +440,20 @@ def missing(jobs: Iterable[Job], records: Iterable[Record], calibrate: bool = Fa
     report the wrong ones.
     """
     done = {key_of(record): record for record in records if record.status == "done"}
+    held_out = {record.few_shot.held_out for record in done.values() if record.few_shot}
     default = "its default parameters"
     left = []
     for job in jobs:
-        settings, now = [], parameters_hash(job)
+        if job.shots and (others := held_out - {job.held_out}):
+            raise OtherRecords(
+                f"The few-shot records of {job.dataset} hold {max(others)} samples of each unseen class out of the "
+                f"test, and now it is {job.held_out}, the largest number of shots"
+            )
+        open_cells, now = [], parameters_hash(job)
         for cell in job.cells():
             record = done.get(key_of(cell))
             if record is None:
-                settings.append(cell.setting)
+                open_cells.append(cell)
                 continue
             if record.given != json.loads(json.dumps(job.given)):
                 raise OtherRecords(
@@ -394,9 +467,11 @@ def missing(jobs: Iterable[Job], records: Iterable[Record], calibrate: bool = Fa
                     f"its {'default parameters' if job.estimator is None else 'parameters or its code'} were others"
                 )
             if calibrate and cell.setting == "gzsl" and not (record.seen_unseen and record.seen_unseen.calibrated):
-                settings.append(cell.setting)
-        if settings:
-            left.append(replace(job, settings=tuple(settings)))
+                open_cells.append(cell)
+        if open_cells:
+            settings = tuple(s for s in job.settings if any(cell.setting == s for cell in open_cells))
+            runs = {(cell.variant.get("shots"), cell.seed) for cell in open_cells}
+            left.append(replace(job, settings=settings, shots=tuple(pair for pair in job.shots if pair in runs)))
     return left
 
 

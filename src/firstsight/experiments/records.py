@@ -30,7 +30,7 @@ class Touched(Schema):
     labelled_classes: int = Field(description="classes among those labels")
     unlabelled_rows: int = Field(description="samples of the pool")
     test_rows_labelled: int = Field(description="test samples that came with a label; must be 0")
-    unseen_classes_labelled: int = Field(description="unseen classes among the labels; must be 0")
+    unseen_classes_labelled: int = Field(description="unseen classes among the labels; must be 0 without `shots`")
     unseen_descriptions_in_fit: bool = Field(
         description="whether a description of an unseen class reached the method itself"
     )
@@ -80,6 +80,14 @@ class Tuned(Schema):
     set_by_hand: list[str] = Field(description="parameters that were given over the choice")
 
 
+class FewShot(Schema):
+    held_out: int = Field(description="samples of each unseen class that the draw took out of the test")
+    learned_by: Literal["add_samples", "refit"] = Field(
+        description="whether the fitted model learned the samples, or a copy was fitted again with its settings"
+    )
+    update_seconds: Figure = Field(None, description="wall clock of that")
+
+
 class Record(Schema):
     """One cell of a benchmark: a data set, a method, a setting, a seed; accuracies are percentages."""
 
@@ -89,7 +97,7 @@ class Record(Schema):
     dataset: str = Field(description="the name of the data set")
     method: str = Field(description="the method's name, or the one that the caller gave to an estimator")
     seed: int = Field(description="everything random follows from it")
-    variant: dict[str, Any] = Field(description="what a study changes of the parameters")
+    variant: dict[str, Any] = Field(description="what a study changes of the parameters, or the number of `shots`")
     study: str = Field(description="the study; empty for the tables")
     setting: Literal["zsl", "gzsl"] = Field(description="conventional or generalized")
     t1: Figure = Field(None, description="conventional: mean per-class accuracy, unseen classes to choose from")
@@ -111,6 +119,10 @@ class Record(Schema):
     touched: Touched | None = Field(None, description="the leakage audit, below")
     seen_unseen: SeenUnseen | None = Field(None, description="generalized: the seen–unseen trade-off")
     space_facts: SpaceFacts | None = Field(None, description="what the scores say of the space")
+    few_shot: FewShot | None = Field(
+        None,
+        description="study `few-shot`: `variant.shots` labelled samples of each unseen class; the seed is the draw",
+    )
     rounds: list[Round] | None = Field(None, description="transductive methods with rounds: what each achieved")
     collapsed: bool = Field(False, description="whether the fit found that its embedding has collapsed")
     warnings: list[str] = Field([], description="warnings of the fit")

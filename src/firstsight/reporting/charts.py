@@ -182,7 +182,7 @@ def _draw_ranks_narrow(ranking: Ranking, ours: list[str], width: float) -> Figur
 
 MOST_CURVES = 6  # that are named; the others stay grey
 _STROKES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)))
-_CURVE_COLOURS = [c for c in COLOURS if c not in ("#f0e442", "#7f7f7f")]  # yellow is faint, grey is taken
+LINE_COLOURS = [c for c in COLOURS if c not in ("#f0e442", "#7f7f7f")]  # yellow is faint, grey is taken
 
 
 class _Curve(NamedTuple):
@@ -239,7 +239,7 @@ def _draw_trade_off(curves: Mapping[str, _Curve], best: list[str], width: float)
     for method in (m for m in curves if m not in best):
         axis.plot(*curves[method].points.T, color=FAINT, linewidth=0.9)
     marks: dict[str, Any] = {"markeredgecolor": INK, "linestyle": ""}
-    for method, colour, stroke in zip(best, _CURVE_COLOURS, _STROKES, strict=False):
+    for method, colour, stroke in zip(best, LINE_COLOURS, _STROKES, strict=False):
         curve = curves[method]
         label = short(curve.label(method), 44)
         axis.plot(*curve.points.T, color=colour, linestyle=stroke, linewidth=2, label=label)
@@ -369,7 +369,7 @@ def rounds_chart(results: Results, dataset: str) -> ReportFigure | None:
         f"{dataset}: round by round",
         f"Accuracy on {dataset} after each round of pseudo-labelling: {'; '.join(said)}.",
         lambda width: _draw_rounds(methods, lines, width),
-        [_over_seeds(p for accuracy, _ in lines for p in accuracy.values())],
+        [over_seeds(p for accuracy, _ in lines for p in accuracy.values())],
     )
 
 
@@ -393,9 +393,9 @@ def _draw_rounds(methods: list[str], lines: list[tuple[dict[str, Points], dict[s
     for method, (accuracy, pseudo), left, right in zip(methods, lines, axes[::2], axes[1::2], strict=True):
         whose = f"{method}: " if len(methods) > 1 else ""
         for metric, points in accuracy.items():
-            _line(left, points, TITLES[metric], **LINES[metric])
+            draw_line(left, points, TITLES[metric], **LINES[metric])
         for setting, title, look in looks:
-            _line(right, pseudo[setting], title, **look)
+            draw_line(right, pseudo[setting], title, **look)
         left.set_title(whose + "accuracy after each round" if whose else "Accuracy after each round")
         right.set_title(whose + "its pseudo-labels" if whose else "Accuracy of the pseudo-labels")
         places = [float(r) for points in (*accuracy.values(), *pseudo.values()) for r in points] or [1.0]
@@ -439,7 +439,7 @@ def study_chart(results: Results, dataset: str, study: str) -> ReportFigure | No
         f"{', '.join(drawn)} of {' and '.join(lines)} on {dataset} with {symbol} from {values[0]:g} to {values[-1]:g}.",
         lambda width: _draw_study(lines, collapsed, values, study, width),
         [
-            _over_seeds(p for of_method in lines.values() for p in of_method.values()),
+            over_seeds(p for of_method in lines.values() for p in of_method.values()),
             *[f"In the tables of accuracies, {symbol} is {in_tables}."] * bool(in_tables),
         ],
     )
@@ -453,7 +453,7 @@ def _draw_study(
     handles: dict[str, Artist] = {}
     for axis, (method, of_method) in zip(axes, lines.items(), strict=True):
         for metric, points in of_method.items():
-            _line(axis, {x[v]: p for v, p in points.items()}, TITLES[metric], **LINES[metric])
+            draw_line(axis, {x[v]: p for v, p in points.items()}, TITLES[metric], **LINES[metric])
         for value in sorted(collapsed[method]):
             span = x[value] - 0.18, x[value] + 0.18
             axis.axvspan(*span, color=GRID, zorder=0, label="collapsed, or hardly trained")
@@ -469,7 +469,8 @@ def _draw_study(
     return figure
 
 
-def _line(axis: Axes, points: Points, label: str, **look: Any) -> None:
+def draw_line(axis: Axes, points: Points, label: str, **look: Any) -> None:
+    """Draw means over seeds as a line, one standard deviation as a band."""
     if not points:
         return
     places = sorted(points)
@@ -488,7 +489,8 @@ def _log_positions(values: list[float]) -> dict[float, float]:
     return logs | {v: start - 0.75 * (len(others) - i) for i, v in enumerate(others)}
 
 
-def _over_seeds(lines: Iterable[Points]) -> str:
+def over_seeds(lines: Iterable[Points]) -> str:
+    """Say what lines and bands are."""
     seeds = max((len(values) for points in lines for values in points.values()), default=1)
     return f"Mean over {seeds} seeds; the band is one standard deviation." if seeds > 1 else "One seed."
 

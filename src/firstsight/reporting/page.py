@@ -32,6 +32,7 @@ from firstsight.reporting.accuracy_tables import (
 from firstsight.reporting.embedding_maps import Maps, map_figure, network_drawing, read_maps
 from firstsight.reporting.figure_style import NARROW, WIDE, ReportFigure, png_of, svg_of
 from firstsight.reporting.results import Results, published, read_results
+from firstsight.reporting.shots_curves import few_shot_chart, few_shot_table
 from firstsight.reporting.table import (
     Table,
     csv_table,
@@ -133,10 +134,11 @@ def all_sections(results: Results, maps: Maps) -> list[Section]:
         noted = [replace(block, notes=[*block.notes, *notes.get(block.name, [])]) for block in blocks if block]
         return Section(name, title, noted, made_by, folded)
 
-    names = sorted({r.study for r in results.studies} - {"", run_tables.STUDY})
+    names = sorted({r.study for r in results.studies if not r.few_shot} - {"", run_tables.STUDY})
     ranks = [*(charts.rank_chart(results, ranking) for ranking in found), rank_table(results, found)]
     trade_offs = [*_each(charts.trade_off_chart, results), calibration_table(results)]
     studies = [charts.study_chart(results, dataset, study) for study in names for dataset in results.datasets]
+    few_shot = [*_each(few_shot_chart, results), few_shot_table(results)]
     confusions = [*_each(charts.confusion_chart, results), run_tables.confusion_table(results)]
     runs = [run_tables.cost_table(results), run_tables.parameter_table(results), run_tables.warning_table(results)]
     sections = [
@@ -145,6 +147,7 @@ def all_sections(results: Results, maps: Maps) -> list[Section]:
         section("ranks", "Over all data sets", ranks, f"{_run()} with three data sets and three methods or more"),
         section("conventional", "Conventional setting", [accuracy_table(results, "zsl")], _run("--setting zsl")),
         section("generalized", "Generalized setting", [accuracy_table(results, "gzsl")], _run("--setting gzsl")),
+        section("few-shot", "With labelled samples", few_shot, _run("--shots 0,1,5")),
         section("tradeoff", "Seen against unseen classes", trade_offs, _run("--setting gzsl --calibrated-h")),
         section("tuning", "Tuned against default", [run_tables.tuning_table(results)], _run("--tuned TUNED")),
         section("significance", "Significance", [significance_table(results)], _run("--seeds 5")),

@@ -114,6 +114,7 @@ class Results:
         self.settings = settings or ReportSettings()
         self.records = sorted(records, key=_reading_order)
         self.tables = [r for r in self.records if not r.study and not r.variant]
+        self.few_shot = [r for r in self.records if r.few_shot and r.status == "done"]
         self.studies = [r for r in self.records if r.study or r.variant]
         self.datasets = sorted({r.dataset for r in self.records}, key=dataset_order)
         self.methods = sorted({r.method for r in self.records}, key=paper_order)

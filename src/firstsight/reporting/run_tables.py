@@ -60,10 +60,12 @@ def cost_table(results: Results) -> Table | None:
         return None
     fits: dict[tuple[str, ...], float] = {}
     for r in results.records:  # an inductive method is fitted once for both settings
+        if r.few_shot:  # one fit for many of them
+            continue
         parts = (r.dataset, r.method, str(r.seed), _words(r.variant), r.setting * r.transductive)
         fits[parts] = max(fits.get(parts, 0.0), r.seconds or 0.0)
     versions = sorted({_words(r.versions) for r in results.records if r.versions})
-    notes = ["An inductive method is fitted once for both settings."]
+    notes = ["An inductive method is fitted once for both settings. Few-shot cells are not counted."]
     notes += [f"Versions: {version}." for version in versions]
     columns = words("data set", "method", "setting")
     columns += map(Column, ("seeds", "seconds", "of these fit", "CPU seconds of the fit", "peak MiB", "threads"))
@@ -126,11 +128,11 @@ _TOUCHED = {
 }
 
 
-def leaks(touched: Touched, transductive: bool) -> list[str]:
-    """What a fit has touched and should not have."""
+def leaks(touched: Touched, transductive: bool, shots: int = 0) -> list[str]:
+    """What a fit has touched and should not have; with `shots`, samples of unseen classes were labelled on purpose."""
     found = {
         "labels of test rows": touched.test_rows_labelled,
-        "labels of unseen classes": touched.unseen_classes_labelled,
+        "labels of unseen classes": not shots and touched.unseen_classes_labelled,
         "unlabelled rows, though inductive": not transductive and touched.unlabelled_rows,
         "descriptions of unseen classes, though inductive": not transductive and touched.unseen_descriptions_in_fit,
     }
@@ -142,7 +144,7 @@ def audit_table(results: Results) -> Table | None:
     alike: dict[tuple[str, str, tuple[str, ...], Touched], list[Record]] = {}
     for r in results.records:
         if r.touched:
-            leaked = tuple(leaks(r.touched, r.transductive))
+            leaked = tuple(leaks(r.touched, r.transductive, r.variant["shots"] if r.few_shot else 0))
             alike.setdefault((r.dataset, r.method, leaked, r.touched), []).append(r)
     if not alike:
         return None
