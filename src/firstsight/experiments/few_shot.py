@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, NamedTuple, Self
@@ -122,7 +123,10 @@ class LogisticClassifier(_Baseline):
     def _scores(self, samples: np.ndarray, codes: np.ndarray, X: np.ndarray) -> np.ndarray:
         if not codes.any():  # a single candidate
             return np.zeros((len(X), 1))
-        model = LogisticRegression(C=self.C, tol=1e-3, max_iter=200, class_weight="balanced").fit(samples, codes)
+        model = LogisticRegression(C=self.C, tol=1e-3, max_iter=200, class_weight="balanced")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The number of unique classes")  # there are few samples per class
+            model.fit(samples, codes)
         scores = model.decision_function(X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12))
         return np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
 
