@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 # Tests are many small problems: two processes with one thread each finish them sooner than one with two threads.
@@ -105,6 +106,54 @@ def calibrated(eszsl, small):
     model = copy.copy(eszsl)
     model.calibration_ = calibrate(eszsl, small)
     return model
+
+
+WORDS = ["a", "photo", "of", ".", "red", "fox", "wolf", "owl", "striped", "horse", "drawing", "grey", "bird"]
+
+
+@pytest.fixture(scope="session")
+def make_dual_encoder(tmp_path_factory) -> Callable[..., Path]:
+    """`make_dual_encoder("clip", seed=0)`: a folder with a tiny text and image tower of random weights."""
+
+    def make(kind: str = "clip", seed: int = 0) -> Path:
+        torch, t = pytest.importorskip("torch"), pytest.importorskip("transformers")
+        from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+        vocabulary = {word: number for number, word in enumerate(["[PAD]", "[UNK]", "[END]", *WORDS])}
+        words = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+        words.pre_tokenizer = pre_tokenizers.Whitespace()
+        words.post_processor = processors.TemplateProcessing(single="$A [END]", special_tokens=[("[END]", 2)])
+        special = {"unk_token": "[UNK]", "pad_token": "[PAD]", "eos_token": "[END]"}
+        tokenizer = t.PreTrainedTokenizerFast(
+            tokenizer_object=words, **special, model_max_length=16, model_input_names=["input_ids", "attention_mask"]
+        )
+        small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+        ends = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 2}
+        text = {**small, **ends, "vocab_size": len(vocabulary), "max_position_embeddings": 16}
+        vision = {**small, "image_size": 32, "patch_size": 8}
+        torch.manual_seed(seed)
+        if kind == "clip":
+            model = t.CLIPModel(t.CLIPConfig(text_config=text, vision_config=vision, projection_dim=12))
+        else:
+            model = t.SiglipModel(t.SiglipConfig(text_config=text, vision_config=vision))
+        folder = tmp_path_factory.mktemp(kind) / f"tiny-{kind}"
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        processor = {
+            "image_processor_type": "ViTImageProcessor",
+            "size": {"height": 32, "width": 32},
+            "image_mean": [0.5] * 3,
+            "image_std": [0.5] * 3,
+        }
+        (folder / "preprocessor_config.json").write_text(json.dumps(processor))
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def dual_encoder(make_dual_encoder) -> Path:
+    return make_dual_encoder()
 
 
 QUICK = {

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from firstsight.data import read_descriptions
-from firstsight.recognition import Recognizer
+from firstsight.encoders.descriptions import describe
+from firstsight.recognition import Recognizer, learn
 from firstsight.serving.served_model import grouped
 from serving.small_server import CHANGE, LETTERS, teach, teach_at_once
 
@@ -237,7 +238,7 @@ def test_attributes_are_shown_in_groups(steady):
 
 @pytest.mark.slow
 def test_a_class_is_taught_by_a_sentence(serving, shared, tmp_path, drawn):
-    from firstsight import ESZSL, describe
+    from firstsight import ESZSL
 
     encoder = shared / "backbones" / "all-minilm-l6-v2"
     names = ["cat", "dog", "violin", "piano"]
@@ -249,6 +250,18 @@ def test_a_class_is_taught_by_a_sentence(serving, shared, tmp_path, drawn):
     done = teach(client, "guitar", text="a photo of a guitar, which has strings")
     assert done.status_code == 201
     assert teach(client, "flute", {"x": 1}, text="a flute").status_code == 422
+
+
+def test_a_model_of_names_is_taught_by_a_name_or_a_sentence(serving, dual_encoder, tmp_path, png):
+    made = learn(classes=["fox", "wolf"], backbone=dual_encoder)
+    client = serving(made)
+    assert client.get("/api/model").json()["can"]["sentence"]
+    assert teach(client, "owl").status_code == 201
+    assert teach(client, "zebra", text="a striped horse").status_code == 201
+    assert best(client, png("ê")) in {"fox", "wolf", "owl", "zebra"}
+    expected = describe(["fox", "wolf", "owl"], encoder=dual_encoder).to_numpy(np.float32)
+    found = client.service.served.recognizer.model.descriptions_
+    np.testing.assert_allclose(found[:3], expected, atol=1e-5)  # batches round differently
 
 
 def test_a_model_of_another_backbone_takes_its_backbone_along(client, model, letters, png):

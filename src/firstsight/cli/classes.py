@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from firstsight._io.terminal import counted, say, write_out
 from firstsight.cli.options import BatchSize, Device, Runtime
 from firstsight.errors import BadInput
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 app = typer.Typer(no_args_is_help=True)
 Model = Annotated[Path, typer.Argument(help="A model folder.")]
@@ -52,20 +55,49 @@ def list_classes(
 @app.command("add")
 def add(
     model: Model,
-    table: Annotated[Path, typer.Argument(help="One row per class: its name and its attributes (.csv or .parquet).")],
+    table: Annotated[
+        Path | None,
+        typer.Argument(
+            help="One row per class: its name and its attributes (.csv or .parquet); of a model whose classes were "
+            "described by words, its name, and `text` if you like."
+        ),
+    ] = None,
+    name: Annotated[list[str] | None, typer.Option(help="A class by its name; may be given several times.")] = None,
+    text: Annotated[str | None, typer.Option(help="A sentence that describes the class of --name.")] = None,
+    text_encoder: Annotated[
+        str | None,
+        typer.Option(metavar="NAME_OR_PATH", help="Where the model's text encoder is, if not where it was."),
+    ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Change the description of classes that exist.")] = False,
 ) -> None:
     """Add classes to a model, or change them with --replace; the model is not retrained."""
-    from firstsight.data import read_descriptions
     from firstsight.recognition import Recognizer
 
-    described = read_descriptions(table)
+    given = _table_of(table, name or [], text)
     with Recognizer.changing(model) as changed:
         before = len(changed.classes)
-        changed.add_classes(described, replace)
+        changed.add_classes(given, replace, text_encoder)
+        described = len(set(given.index))
     new = len(changed.classes) - before
-    also = f", {len(described) - new} changed" if len(described) > new else ""
+    also = f", {described - new} changed" if described > new else ""
     say(f"{counted(new, 'class')} added{also}; the model in {model} knows {len(changed.classes)}.")
+
+
+def _table_of(path: Path | None, names: list[str], text: str | None) -> pd.DataFrame:
+    """The classes of a file, or those that options name."""
+    import pandas as pd
+
+    from firstsight.data import read_descriptions
+    from firstsight.encoders.descriptions import read_words
+
+    if (path is None) == (not names):
+        raise BadInput("Give the classes to add as a table or with --name; one of the two.")
+    if path is not None:
+        words = read_words(path)
+        return read_descriptions(path) if words is None else words
+    if text is not None and len(names) > 1:
+        raise BadInput(f"--text describes one class, but {len(names)} names were given; add them one after the other.")
+    return pd.DataFrame({} if text is None else {"text": [text]}, index=names)
 
 
 @app.command("remove")

@@ -137,12 +137,15 @@ def describe(
         str | None,
         typer.Option(
             metavar="NAME_OR_PATH",
-            help="A sentence-transformers or CLIP model: its name, or a folder that holds it. "
+            help="A sentence-transformers, CLIP or SigLIP model: its name, or a folder that holds it. "
             f"Left out: {DEFAULT_ENCODER}.",
         ),
     ] = None,
     prompt: Annotated[
-        str | None, typer.Option(help="What a bare name is put into, such as 'a photo of a {}, a kind of bird'.")
+        list[str] | None,
+        typer.Option(
+            help="What a bare name is put into, such as 'a photo of a {}, a kind of bird.'; may be given several times."
+        ),
     ] = None,
     attributes: Annotated[
         str | None,

@@ -98,6 +98,20 @@ def _report_fit(recognizer: Recognizer, method: str, out: Path) -> None:
         )
 
 
+Classes = Annotated[
+    Path,
+    typer.Option(
+        help="A table that `firstsight describe` wrote: a row per class. With a vision-language model as --backbone, "
+        "names are enough (a column `class`, and `text` if you like)."
+    ),
+]
+Pictures = Annotated[
+    Path | None, typer.Argument(help="A folder with one sub-folder of pictures per class. Left out: names alone.")
+]
+Prompt = Annotated[
+    list[str] | None,
+    typer.Option(help="What names are put into, such as 'a photo of a {}.'; may be given several times."),
+]
 ChosenMethod = Annotated[
     str | None,
     typer.Option(
@@ -115,10 +129,11 @@ Split = Annotated[Path | None, typer.Option(help="The same, as a table: columns 
 
 
 def learn(
-    pictures: Annotated[Path, typer.Argument(help="A folder with one sub-folder of pictures per class.")],
-    classes: Annotated[Path, typer.Option(help="A table that `firstsight describe` wrote: a row per class.")],
+    classes: Classes,
     out: Annotated[Path, typer.Option(help="The folder to write the model to.")],
+    pictures: Pictures = None,
     backbone: BackboneOption = DEFAULT_BACKBONE,
+    prompt: Prompt = None,
     method: ChosenMethod = None,
     unlabeled: Unlabeled = None,
     unseen: Unseen = None,
@@ -133,6 +148,8 @@ def learn(
 ) -> None:
     """Learn to recognise every class of a table; those without pictures are recognised by their description.
 
+    Without any pictures, the model is a vision-language model's own answer (CLIP, SigLIP) for these classes.
+
     Ends with an estimate of what to expect of classes without pictures: models are fitted on some of the classes with
     pictures and asked about the others. A run that is killed resumes: run the same command again.
     """
@@ -143,6 +160,7 @@ def learn(
         classes,
         out=out,
         backbone=backbone,
+        prompt=prompt,
         method=method,
         parameters=read_assignments(set, preset),
         unlabeled=unlabeled,
@@ -164,6 +182,16 @@ def _report_learn(recognizer: Recognizer, out: Path) -> None:
 
     model, pictures, test = recognizer.model, recognizer.provenance.pictures, recognizer.provenance.evaluation
     seen, unseen = len(model.seen_classes_), len(model.unseen_classes_)
+    if not seen:
+        say(
+            f"{method_name(type(model))} knows {counted(unseen, 'class')} by their description alone, without a "
+            f"labelled picture; saved to {out}."
+        )
+        say(
+            "No estimate: how often it is right takes labelled pictures to say. `firstsight predict "
+            f"{out} FOLDER` counts it on a folder with one sub-folder of pictures per class."
+        )
+        return
     learned = counted(pictures.labelled if pictures else 0, "picture")
     say(
         f"{method_name(type(model))} knows {counted(len(model.classes_), 'class')}: {seen} from {learned}, {unseen} "

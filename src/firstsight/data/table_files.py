@@ -129,6 +129,14 @@ def read_texts(path: Path) -> pd.DataFrame:
         return _read_csv(path, None)
 
 
+def read_header(path: Path) -> list[str]:
+    """The names of the columns of a CSV file; where the first line holds data, or is damaged, that is an error."""
+    if path.suffix.lower() not in (".csv", ".txt"):
+        raise BadInput(f"{path} must be a .csv or a .parquet file; convert it.")
+    with _one_sentence(path):
+        return _heading(path, _encoding_of(path))[0]
+
+
 @contextmanager
 def _one_sentence(path: Path) -> Iterator[None]:
     require_file(path)
@@ -188,8 +196,7 @@ def _read_csv(path: Path, text_columns: set[str] | None, or_first: bool = True) 
     """`text_columns` hold text, or the first one does; None: all do."""
     import pandas as pd
 
-    with path.open("rb") as file:
-        encoding = "utf-16" if file.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    encoding = _encoding_of(path)
     heading, separator = _heading(path, encoding)
     Allowance(path).take(_COLUMN_BYTES * len(heading), "The heading")
     wanted = (text_columns or set()) & set(heading) or ({heading[0]} if or_first else set())
@@ -212,6 +219,11 @@ def _read_csv(path: Path, text_columns: set[str] | None, or_first: bool = True) 
         raise
     table = table.assign(**{name: table[name].str.strip().map(csv_name) for name in wanted})
     return table.set_axis([csv_name(str(name)) for name in table.columns], axis=1)
+
+
+def _encoding_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return "utf-16" if file.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
 
 
 def _heading(path: Path, encoding: str) -> tuple[list[str], str]:

@@ -6,9 +6,10 @@ import math
 import os
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,9 +17,16 @@ from firstsight._io.files import csv_of, require_file, write_atomically
 from firstsight._io.sandbox import SandboxDied, SandboxFailed, call_in_sandbox
 from firstsight._io.terminal import logger
 from firstsight.data.shared_space import text_columns
-from firstsight.data.table_files import read_texts
+from firstsight.data.table_files import read_header, read_texts
 from firstsight.devices import PRECISIONS, find_device, lowered, torch
-from firstsight.encoders.backbone import at_home, check_declared_size, find_model, read_json, transformers_quietly
+from firstsight.encoders.backbone import (
+    at_home,
+    check_declared_size,
+    find_model,
+    hash_files,
+    read_json,
+    transformers_quietly,
+)
 from firstsight.errors import BadInput, UnknownName, UnreadableFile
 
 if TYPE_CHECKING:
@@ -37,7 +45,8 @@ MISSING = {"", "na", "n/a", "nan", "?", "-", "–", "unknown"}
 def read_class_table(path: str | Path) -> pd.DataFrame:
     """A .csv file as text, indexed by class (column `class`, or else the first); every class once.
 
-    A file with one class a line and no heading is no table: the first line must name the columns.
+    A file with one class a line and no heading is no table: the first line must name the columns. Only a table of texts
+    may have several rows per class.
     """
     import pandas as pd
 
@@ -54,10 +63,14 @@ def read_class_table(path: str | Path) -> pd.DataFrame:
         raise BadInput(f"{path} has no classes; write one per line below the heading.")
     if (names == "").any():
         raise BadInput(f"Column {key!r} of {path} has empty entries; fill them in.")
-    if names.duplicated().any():
-        twice = names[names.duplicated()].iloc[0]
-        raise BadInput(f"{path} describes the class {twice!r} more than once; keep one row per class.")
+    _check_repeats(table.set_index(names), str(path))
     return table.set_index(pd.Index(names, name="class"))
+
+
+def _check_repeats(table: pd.DataFrame, where: str) -> None:
+    if table.index.has_duplicates and _text_column(table) is None:
+        twice = table.index[table.index.duplicated()][0]
+        raise BadInput(f"{where} describes the class {twice!r} more than once; keep one row per class.")
 
 
 def empty_table(classes: Sequence[str], attributes: Sequence[str]) -> pd.DataFrame:
@@ -168,10 +181,10 @@ def _cell(cell: str) -> float | None:
 
 
 def describe(
-    classes: pd.DataFrame | str | Path,
+    classes: pd.DataFrame | str | Path | Sequence[str],
     *,
     encoder: str | Path | TextEncoder | None = None,
-    prompt: str | None = None,
+    prompt: str | Sequence[str] | None = None,
     attributes: Sequence[str] | None = None,
     scale: bool = False,
     out: str | Path | None = None,
@@ -183,14 +196,15 @@ def describe(
 
     Parameters
     ----------
-    classes : DataFrame, str or Path
-        A table indexed by class, or a .csv file with a column `class`. Only names, or a column `text`: each
-        becomes the vector that a text model gives it. Columns of attributes: numbers are taken as they are, 85%
-        becomes 0.85, yes and no become 1 and 0, an empty cell takes its column's mean.
+    classes : DataFrame, str, Path or sequence of str
+        A table indexed by class, a .csv file with a column `class`, or names. Only names, or a column `text`: each
+        becomes the vector that a text model gives it; a class with several rows of text gets the mean of their
+        vectors. Columns of attributes: numbers are taken as they are, 85% becomes 0.85, yes and no become 1 and 0, an
+        empty cell takes its column's mean.
     encoder : str, Path or TextEncoder, optional
-        A sentence-transformers or CLIP model, by name or as a folder.
-    prompt : str, optional
-        What a bare name is put into, such as "a photo of a {}".
+        A sentence-transformers, CLIP or SigLIP model, by name or as a folder.
+    prompt : str or sequence of str, optional
+        What a bare name is put into, such as "a photo of a {}."; of several, a class gets the mean of their vectors.
     attributes : sequence of str, optional
         Make an empty table of these, to be filled in by hand.
     scale : bool
@@ -212,7 +226,7 @@ def describe(
     if attributes is not None:
         if out is not None and out.exists():
             raise BadInput(f"{out} exists, and may be filled in already; choose another name or remove it first.")
-        descriptions = empty_table([str(name) for name in table.index], attributes)
+        descriptions = empty_table([str(name) for name in table.index.unique()], attributes)
         notes = ["Fill it in with numbers, percentages or yes/no; what you do not know may stay empty."]
     elif is_wordy(table):
         if scale:
@@ -233,14 +247,30 @@ def is_wordy(table: pd.DataFrame) -> bool:
     return table.shape[1] == 0 or (table.shape[1] == 1 and _text_column(table) is not None)
 
 
-def _as_text(classes: pd.DataFrame | str | Path) -> tuple[pd.DataFrame, str]:
+def read_words(classes: pd.DataFrame | str | Path | Sequence[str]) -> pd.DataFrame | None:
+    """Classes as a table of text, if they are names or texts; None for a table, or its file, of numbers."""
     import pandas as pd
 
-    if not isinstance(classes, pd.DataFrame):
+    if isinstance(classes, str | Path):
+        path = Path(classes)
+        if path.suffix.lower() == ".parquet":
+            return None
+        columns = [name for name in read_header(path) if name != "class"]
+        if len(columns) > 1 or (columns and columns[0] not in TEXT_COLUMNS):
+            return None
+    elif isinstance(classes, pd.DataFrame) and not is_wordy(classes):
+        return None
+    return _as_text(classes)[0]
+
+
+def _as_text(classes: pd.DataFrame | str | Path | Sequence[str]) -> tuple[pd.DataFrame, str]:
+    import pandas as pd
+
+    if isinstance(classes, str | Path):
         return read_class_table(classes), str(classes)
-    if classes.index.has_duplicates:
-        twice = classes.index[classes.index.duplicated()][0]
-        raise BadInput(f"The table describes the class {twice!r} more than once; keep one row per class.")
+    if not isinstance(classes, pd.DataFrame):
+        classes = pd.DataFrame(index=[str(name).strip() for name in classes])
+    _check_repeats(classes, "The table")
     table = classes.astype(object).where(classes.notna(), "").astype(str)
     table.columns = table.columns.astype(str)
     return table.set_axis(pd.Index([str(name) for name in table.index], name="class")), "the table"
@@ -261,30 +291,44 @@ def _refuse_unclear(table: pd.DataFrame, where: str, for_words: bool) -> None:
 
 
 def _from_words(
-    table: pd.DataFrame, encoder: str | Path | TextEncoder, prompt: str | None, device: str
+    table: pd.DataFrame, encoder: str | Path | TextEncoder, prompt: str | Sequence[str] | None, device: str
 ) -> tuple[pd.DataFrame, list[str]]:
     import pandas as pd
 
-    if prompt is not None and "{}" not in prompt:
-        raise BadInput(f"--prompt must hold {{}} where the name belongs, but is {prompt!r}.")
     model = encoder if isinstance(encoder, TextEncoder) else TextEncoder(encoder, device=device)
+    texts: dict[str, list[str]] = {str(name): [] for name in table.index}
     text = _text_column(table)
     if text is not None:
         if prompt is not None:
             raise BadInput(f"--prompt is for bare names, but the table has a column {text!r}; leave it out.")
-        empty = table.index[table[text].str.strip() == ""]
-        if len(empty):
-            raise BadInput(
-                f"The class {empty[0]!r} has no {text}; write a sentence, or remove the column to use names."
-            )
-        texts = table[text].str.strip().tolist()
+        for name, sentence in table[text].str.strip().items():
+            if not sentence:
+                raise BadInput(
+                    f"The class {name!r} has no {text}; write a sentence, or remove the column to use names."
+                )
+            texts[str(name)].append(sentence)
     else:
-        texts = [(prompt or model.prompt).replace("{}", readable(str(name))) for name in table.index]
+        for template in checked_prompts(prompt) or [model.prompt]:
+            for name, into in texts.items():
+                into.append(template.replace("{}", readable(name)))
     # Six digits tell apart whatever float32 does that matters, in half of the space of a file.
-    vectors = [[float(f"{value:.6g}") for value in row] for row in model.encode(texts).tolist()]
+    vectors = [
+        [float(f"{value:.6g}") for value in row] for row in model.encode_ensembles(list(texts.values())).tolist()
+    ]
     columns = text_columns(model.name, len(vectors[0]))
-    note = f"Read by {model.name}, for example: {texts[0]!r}."
-    return pd.DataFrame(vectors, index=table.index, columns=columns), [note]
+    several = max(map(len, texts.values()))
+    counted = f", up to {several} texts per class" if several > 1 else ""
+    note = f"Read by {model.name}{counted}, for example: {next(iter(texts.values()))[0]!r}."
+    return pd.DataFrame(vectors, index=pd.Index(texts, name="class"), columns=columns), [note]
+
+
+def checked_prompts(prompt: str | Sequence[str] | None) -> list[str]:
+    """What names are put into, as a list; each must hold {} where the name belongs."""
+    prompts = [prompt] if isinstance(prompt, str) else list(prompt or [])
+    for template in prompts:
+        if "{}" not in template:
+            raise BadInput(f"--prompt must hold {{}} where the name belongs, but is {template!r}.")
+    return prompts
 
 
 # A tokenizer.json is tried in the sandbox first: its rules are a small language, in which a few lines can ask for any
@@ -331,7 +375,9 @@ def run_tokenizer(path: str, texts: list[str]) -> None:
 
 DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 # CLIP was trained on captions: a bare word is not what it knows.
-CLIP_PROMPT = "a photo of a {}"
+CLIP_PROMPT = "a photo of a {}."
+# What decides the vectors besides weights.
+_TEXT_FILES = ("config.json", "modules.json", "tokenizer", "vocab", "merges", "spiece", "special_", "added_tokens")
 # Parts of a sentence model; others (routers, word lists) name further classes in files of their own.
 _MODULES = ("Transformer", "Pooling", "Normalize", "Dense", "LayerNorm", "Dropout")
 
@@ -359,40 +405,63 @@ class TextEncoder:
         """What a class's bare name is put into, `{}` standing for it."""
         return CLIP_PROMPT if self.is_clip else "{}"
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits that change with the weights, the architecture or the tokenizer, not the place."""
+        files = (path for path in [*self._folder.glob("*"), *self._folder.glob("*/*")] if path.is_file())
+        kept = [path for path in files if path.suffix == ".safetensors" or path.name.startswith(_TEXT_FILES)]
+        return hash_files(kept)[:32]
+
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """Vectors (n, d) float32 of unit length."""
         try_tokenizers(self._folder, texts)
-        vectors = self._clip(list(texts)) if self.is_clip else self._sentences(list(texts))
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
+        vectors = self._text_tower(list(texts)) if self.is_clip else self._sentences(list(texts))
+        return _unit(vectors).astype(np.float32)
 
-    def _clip(self, texts: list[str]) -> np.ndarray:
+    def encode_ensembles(self, texts: Sequence[Sequence[str]]) -> np.ndarray:
+        """One vector of unit length (k, d) per list of texts: the direction of the mean of their vectors."""
+        vectors = self.encode([text for several in texts for text in several])
+        ends = np.cumsum([len(several) for several in texts])[:-1]
+        return _unit(np.stack([part.mean(axis=0) for part in np.split(vectors, ends)]))
+
+    @cached_property
+    def _dual(self) -> tuple[Any, Any]:
+        """Tokenizer and model of a folder with a text and an image tower; loaded once."""
+        check = {"trust_remote_code": False, "local_files_only": True}
         with transformers_quietly(self._folder, "a text model") as transformers:
             check_declared_size(self._folder, transformers)
-            safely = {"trust_remote_code": False, "local_files_only": True}
-            tokenizer = transformers.AutoTokenizer.from_pretrained(self._folder, **safely)
-            model = (
-                transformers.AutoModel.from_pretrained(
-                    self._folder, use_safetensors=True, dtype=torch.float32, **safely
-                )
-                .eval()
-                .to(self._device)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(self._folder, **check)
+            model = transformers.AutoModel.from_pretrained(
+                self._folder, use_safetensors=True, dtype=torch.float32, **check
             )
-            # SigLIP was trained on texts filled up to their full length, and answers otherwise to shorter ones.
-            padding = "max_length" if "siglip" in model.config.model_type else True
             # What the tokenizer believes to be the full length may be anything.
-            tokenizer.model_max_length = min(
-                tokenizer.model_max_length, model.config.text_config.max_position_embeddings
-            )
-            vectors = []
-            with torch.inference_mode(), lowered(self._device, self._precision):
-                for start in range(0, len(texts), 64):
-                    tokens = tokenizer(texts[start : start + 64], padding=padding, truncation=True, return_tensors="pt")
-                    output = model.get_text_features(**tokens.to(self._device))
-                    vectors.append(getattr(output, "pooler_output", output).float().cpu().numpy())
+            longest = model.config.text_config.max_position_embeddings
+            tokenizer.model_max_length = min(tokenizer.model_max_length, longest)
+            return tokenizer, model.eval().to(self._device)
+
+    def _text_tower(self, texts: list[str]) -> np.ndarray:
+        tokenizer, model = self._dual
+        # SigLIP was trained on texts filled up to their full length, and answers otherwise to shorter ones.
+        padding = "max_length" if "siglip" in model.config.model_type else True
+        vectors = []
+        with (
+            transformers_quietly(self._folder, "a text model"),
+            torch.inference_mode(),
+            lowered(self._device, self._precision),
+        ):
+            for start in range(0, len(texts), 64):
+                tokens = tokenizer(texts[start : start + 64], padding=padding, truncation=True, return_tensors="pt")
+                output = model.get_text_features(**tokens.to(self._device))
+                vectors.append(getattr(output, "pooler_output", output).float().cpu().numpy())
         return np.concatenate(vectors)
 
     def _sentences(self, texts: list[str]) -> np.ndarray:
+        with transformers_quietly(self._folder, "a text model"), lowered(self._device, self._precision):
+            return np.asarray(self._sentence_model.encode(texts, show_progress_bar=False, convert_to_numpy=True))
+
+    @cached_property
+    def _sentence_model(self) -> Any:
+        """The model of a sentence-transformers folder; loaded once."""
         try:
             from sentence_transformers import SentenceTransformer
         except ImportError as error:
@@ -400,19 +469,15 @@ class TextEncoder:
                 "Encoding words needs sentence-transformers, which is not installed; pip install 'firstsight[text]'."
             ) from error
         self._refuse_code()
-        with (
-            transformers_quietly(self._folder, "a text model") as transformers,
-            lowered(self._device, self._precision),
-        ):
+        with transformers_quietly(self._folder, "a text model") as transformers:
             check_declared_size(self._folder, transformers)
-            model = SentenceTransformer(
+            return SentenceTransformer(
                 str(self._folder),
                 device=str(self._device),
                 trust_remote_code=False,
                 local_files_only=True,
                 model_kwargs={"use_safetensors": True, "dtype": torch.float32},  # half precision crawls on a CPU
             )
-            return np.asarray(model.encode(texts, show_progress_bar=False, convert_to_numpy=True))
 
     def _refuse_code(self) -> None:
         """A list of modules may name any Python class; only these of sentence-transformers are let in."""
@@ -432,6 +497,12 @@ class TextEncoder:
             wanted = str(settings.get("activation_function", "torch.nn.")) if isinstance(settings, dict) else ""
             if not wanted.startswith("torch.nn."):
                 raise BadInput(f"{part} asks for the code {wanted!r}, which is not run; give another model.")
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: np.ndarray = vectors / np.where(norms > 0, norms, 1)
+    return unit
 
 
 def readable(name: str) -> str:

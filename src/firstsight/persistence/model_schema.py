@@ -31,6 +31,15 @@ class BackboneUsed(Schema):
     path: str | None = Field(default=None, description="where it was, if it was a folder")
 
 
+class TextEncoderUsed(Schema):
+    """The text model that made the descriptions from names or texts."""
+
+    name: str = Field(description="its name, or its folder's name")
+    fingerprint: str | None = Field(default=None, description="changes with weights, architecture or tokenizer")
+    prompts: list[str] = Field(default_factory=list, description="what names were put into, if they were names")
+    path: str | None = Field(default=None, description="where it was, if it was a folder")
+
+
 class PictureCounts(Schema):
     """How many pictures took which part."""
 
@@ -49,6 +58,9 @@ class Provenance(Schema):
         default=None, description="fingerprint of features and descriptions (firstsight._io.identity)"
     )
     backbone: BackboneUsed | None = Field(default=None, description="the vision model, for a model of pictures")
+    text_encoder: TextEncoderUsed | None = Field(
+        default=None, description="the text model, for descriptions that were made of names or texts"
+    )
     pictures: PictureCounts | None = Field(default=None, description="how many pictures took which part")
     seed: int | None = Field(default=None, description="what everything random followed from")
     parameters: dict[str, Any] = Field(default_factory=dict, description="the method's, presets resolved")
@@ -246,13 +258,14 @@ def _class_list(what: str, names: list[str]) -> str:
 
 def _origin(file: ModelFile) -> str:
     provenance = file.provenance
-    backbone, pictures = provenance.backbone, provenance.pictures
+    backbone, text_encoder, pictures = provenance.backbone, provenance.text_encoder, provenance.pictures
     lines = {
         "data set": provenance.dataset,
         "hash of classes, labels and parts": provenance.split,
         "hash of the features": provenance.features,
         # Its path concerns one machine only.
         "backbone": backbone and _pairs(backbone.model_dump(exclude={"path"}, exclude_none=True)),
+        "text encoder": text_encoder and _pairs(text_encoder.model_dump(exclude={"path"}, exclude_none=True)),
         "pictures": pictures and _pairs(pictures.model_dump()),
         "seed": provenance.seed,
         "parameters": _pairs(provenance.parameters or file.parameters),

@@ -14,10 +14,11 @@ import pandas as pd
 from firstsight._io.columns import fitted_order
 from firstsight._io.terminal import logger
 from firstsight.data.feature_files import FeatureFile, read_feature_file
+from firstsight.data.shared_space import same_encoder, text_encoder_of
 from firstsight.encoders.image_folders import is_image, name_as_text, survey_images
 from firstsight.errors import BadInput, FirstsightError
 from firstsight.methods import ZeroShotClassifier
-from firstsight.persistence.model_schema import BackboneUsed
+from firstsight.persistence.model_schema import BackboneUsed, Provenance
 
 ShowProgress = Callable[[int, int], None]  # done, total
 # Features (n, d), fingerprints (n,) and positions of the images that can be read; positions of others with the reason.
@@ -87,6 +88,67 @@ class ModelBackbone:
                 f"The model needs its backbone {self.known.name!r}: say where it is with --backbone FOLDER. ({error})"
             ) from error
         self.check("This is", encoder.backbone, fingerprint)
+        return encoder
+
+
+class ModelTextEncoder:
+    """Describes classes by names or sentences, with the very text encoder that described a model's classes.
+
+    It is loaded when the first text comes, and rejected if its fingerprint is another one. False for a model whose
+    classes were described otherwise.
+    """
+
+    def __init__(self, model: ZeroShotClassifier, provenance: Provenance, given: str | Path | None = None):
+        self.columns = [str(name) for name in getattr(model, "attribute_names_in_", [])]
+        self.name = text_encoder_of(self.columns)
+        self.known, self.backbone, self.given = provenance.text_encoder, provenance.backbone, given
+        self._encoder: Any = None
+        self._lock = threading.Lock()
+
+    def __bool__(self) -> bool:
+        return self.name is not None
+
+    def describe(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The descriptions of a table of names, or of texts, as the model's classes have them."""
+        from firstsight.encoders.descriptions import describe
+
+        if not self:
+            raise BadInput("The classes of this model were described by attributes; give attributes, not words.")
+        prompt = self.known.prompts or None if self.known is not None and table.shape[1] == 0 else None
+        with self._lock:  # loaded once, and threads may add classes at the same time
+            if self._encoder is None:
+                self._encoder = self._load()
+            made = describe(table, encoder=self._encoder, prompt=prompt)
+        verified = self.known is not None and self.known.fingerprint == self._encoder.fingerprint
+        return made.set_axis(self.columns, axis=1) if verified else made  # a folder may have another name here
+
+    @property
+    def location(self) -> str | Path:
+        """The given path, or where it was when the model was fitted if it still exists; else its name."""
+        folders = [self.known and self.known.path, self.backbone and self._is_backbone() and self.backbone.path]
+        return self.given or next((path for path in folders if path and Path(path).is_dir()), self.name or "")
+
+    def _is_backbone(self) -> bool:
+        return self.backbone is not None and self.name is not None and same_encoder(self.name, self.backbone.name)
+
+    def _load(self) -> Any:
+        from firstsight.encoders.descriptions import TextEncoder
+
+        try:
+            encoder = TextEncoder(self.location)
+        except FirstsightError as error:
+            if self.given is not None:
+                raise
+            raise BadInput(
+                f"Words need the text encoder {self.name!r} that described the model's classes: say where it is with "
+                f"--text-encoder FOLDER. ({error})"
+            ) from error
+        known = None if self.known is None else self.known.fingerprint
+        if known is not None and encoder.fingerprint != known:
+            raise BadInput(
+                f"This is the text encoder {encoder.name} ({encoder.fingerprint[:8]}), but the model's classes were "
+                f"described by {self.name} ({known[:8]}); their numbers mean different things: use the same one."
+            )
         return encoder
 
 

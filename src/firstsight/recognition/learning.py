@@ -14,7 +14,7 @@ import pandas as pd
 
 from firstsight._io.files import text_of_name
 from firstsight._io.terminal import in_one_line, logger, say
-from firstsight.data import ZeroShotDataset, load_dataset, read_descriptions
+from firstsight.data import ZeroShotDataset, load_dataset
 from firstsight.data.dataset import FEWEST_CLASSES, TrainingSet, check_described, make_training_set
 from firstsight.data.feature_files import FeatureFile, read_feature_file
 from firstsight.encoders.backbone import DEFAULT
@@ -36,6 +36,14 @@ from firstsight.methods import (
 from firstsight.persistence.model_folder import check_no_lost_changes, check_target, save
 from firstsight.persistence.model_schema import PictureCounts, Provenance
 from firstsight.recognition.inputs import is_feature_file
+from firstsight.recognition.names import (
+    Classes,
+    check_no_images_needed,
+    check_text_encoder,
+    learn_names,
+    local_path,
+    read_classes,
+)
 from firstsight.recognition.recognizer import Recognizer
 from firstsight.recognition.scoring import in_training, remember_samples
 
@@ -122,11 +130,12 @@ def fit(
 
 
 def learn(
-    images: str | Path | FeatureFile,
-    classes: Table,
+    images: str | Path | FeatureFile | None = None,
+    classes: Classes | None = None,
     *,
     out: str | Path | None = None,
     backbone: str | Path = DEFAULT,
+    prompt: str | Sequence[str] | None = None,
     method: Method | None = None,
     parameters: Mapping[str, Any] | None = None,
     unlabeled: str | Path | None = None,
@@ -143,21 +152,27 @@ def learn(
     """Learn to recognise every class of a table; those without images are recognised by their description.
 
     The model is calibrated: other models are fitted on some of the classes with images and asked about the others,
-    which tells what to expect of classes without images (`model.calibration_.estimate`).
+    which tells what to expect of classes without images (`model.calibration_.estimate`). Without any images, the model
+    is a vision-language model's own answer for these classes, and there is nothing to calibrate it on.
 
     Parameters
     ----------
-    images : str, Path or FeatureFile
-        A folder with one sub-folder per class, or features with labels (`embed` makes them, or an .npz file).
-    classes : DataFrame, str or Path
-        A description of every class: a table indexed by class, or its file (`describe` makes one).
+    images : str, Path or FeatureFile, optional
+        A folder with one sub-folder per class, or features with labels (`embed` makes them, or an .npz file). Left
+        out, the classes' names are enough, if the backbone is a vision-language model.
+    classes : DataFrame, str, Path or sequence of str
+        A description of every class: a table indexed by class, or its file (`describe` makes one). With a
+        vision-language model (CLIP, SigLIP) as the backbone, names are enough, or a table with a column `text`, one or
+        several rows per class: its text encoder describes them.
     out : str or Path, optional
         Where to save the model. A call that is killed then resumes when it is made again.
     backbone : str or Path
         The vision model that turns images into features, by name or as a folder.
+    prompt : str or sequence of str, optional
+        What names are put into, such as "a photo of a {}."; of several, a class gets the mean of their vectors.
     method : str, class or estimator, optional
         A method's name, its class, or an estimator; left out, the kernel prototypes (with a preset, which
-        they do not know, the deep embedding).
+        they do not know, the deep embedding), and without images the cosine.
     parameters : mapping, optional
         The method's parameters, by name.
     unlabeled : str or Path, optional
@@ -190,12 +205,20 @@ def learn(
         The model, ready to answer.
     """
     encoding: dict[str, Any] = {"backbone": backbone, "batch_size": batch_size, "runtime": runtime, "device": device}
+    if classes is None:
+        raise BadInput("`classes` is missing; give the names or descriptions of the classes to recognise.")
     with _checkpointed(out, checkpoint) as state_path:
-        descriptions = classes if isinstance(classes, pd.DataFrame) else read_descriptions(classes)
+        if images is None:
+            check_no_images_needed(method, unlabeled=unlabeled, unseen=unseen, split=split)
+        descriptions, words = read_classes(classes, backbone, prompt, device)
         if out is not None and not overwrite:
             check_no_lost_changes(check_target(out), descriptions)
+        if images is None:
+            recognizer = learn_names(descriptions, words, method, parameters, encoding)
+            return _finish(recognizer, out, None, overwrite)
         held_out = held_out_classes(descriptions, unseen, split)
         source = _read_labelled(images, descriptions, held_out)
+        check_text_encoder(method, descriptions, _backbone_name(source, backbone))
         labelled = embed(source, **encoding, verbose=verbose) if isinstance(source, ImageFolder) else source
         pool = None if unlabeled is None else embed(unlabeled, labelled=False, **encoding, verbose=verbose)
         test_rows = np.isin(labelled.labels or [], sorted(held_out))
@@ -207,16 +230,12 @@ def learn(
         _remember_samples(estimator, labelled, ~test_rows, pool)
         _estimate(estimator, training, random_state or 0, state_path, verbose)
         state = forget_checkpoint(estimator)
-        location = {} if source is labelled else _local_path(backbone)  # features from a file were made elsewhere
+        location = {} if source is labelled else local_path(backbone)  # features from a file were made elsewhere
         facts: dict[str, Any] = {
+            **words,
             "seed": estimator.get_params().get("random_state", seed),
             "seconds": round(time.perf_counter() - began, 2),
-            "pictures": PictureCounts(
-                labelled=len(training.train),
-                unlabelled=len(training.pool),
-                held_out=int(test_rows.sum()),
-                skipped=len(labelled.skipped) + (len(pool.skipped) if pool else 0),
-            ),
+            "pictures": _count_pictures(training, labelled, pool, test_rows),
         }
         if labelled.backbone is not None:
             facts["backbone"] = {**labelled.backbone, **location}
@@ -225,6 +244,13 @@ def learn(
         encoding["backbone"] = backbone if location else None
         recognizer = Recognizer(estimator, Provenance.of(estimator, training, **facts), **encoding)
         return _finish(recognizer, out, state, overwrite)
+
+
+def _backbone_name(source: FeatureFile | ImageFolder, backbone: str | Path) -> str | None:
+    """The vision model that makes the features, or made them; None if that is unknown."""
+    if isinstance(source, FeatureFile):
+        return (source.backbone or {}).get("name")
+    return Path(backbone).resolve().name if Path(backbone).is_dir() else str(backbone)
 
 
 @contextmanager
@@ -354,6 +380,17 @@ def _training_set(
     return training
 
 
+def _count_pictures(
+    training: TrainingSet, labelled: FeatureFile, pool: FeatureFile | None, test_rows: np.ndarray
+) -> PictureCounts:
+    return PictureCounts(
+        labelled=len(training.train),
+        unlabelled=len(training.pool),
+        held_out=int(test_rows.sum()),
+        skipped=len(labelled.skipped) + (len(pool.skipped) if pool else 0),
+    )
+
+
 def _remember_samples(
     estimator: ZeroShotClassifier, labelled: FeatureFile, rows: np.ndarray, pool: FeatureFile | None
 ) -> None:
@@ -455,8 +492,3 @@ def _split_words(split: Table | Mapping[str, str]) -> dict[str, str]:
     if "split" not in table.columns:
         raise BadInput("The table that says which classes are unseen must have the columns class and split; add them.")
     return {str(name): str(word).strip().lower() for name, word in table["split"].items()}
-
-
-def _local_path(backbone: str | Path) -> dict[str, str]:
-    """Where a local backbone is, so that predict finds it; its fingerprint tells if another one has replaced it."""
-    return {"path": str(Path(backbone).resolve())} if Path(backbone).is_dir() else {}

@@ -17,6 +17,7 @@ from firstsight._io.files import scratch_folder, write_atomically
 from firstsight._io.terminal import counted
 from firstsight.data import read_descriptions
 from firstsight.data.feature_files import FeatureFile
+from firstsight.encoders.descriptions import read_words
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.methods import ZeroShotClassifier
 from firstsight.persistence.added_samples import (
@@ -35,6 +36,7 @@ from firstsight.recognition.inputs import (
     InputSamples,
     Label,
     ModelBackbone,
+    ModelTextEncoder,
     ShowProgress,
     as_list,
     is_feature_file,
@@ -274,9 +276,21 @@ class Recognizer:
         names = getattr(model, "attribute_names_in_", None)
         return pd.DataFrame(model.descriptions_, index=pd.Index(model.classes_, name="class"), columns=names)
 
-    def add_classes(self, table: pd.DataFrame | str | Path, replace: bool = False) -> Recognizer:
-        """Add classes by their descriptions (a table, or its file); `replace` changes those that exist."""
-        described = table if isinstance(table, pd.DataFrame) else read_descriptions(table)
+    def add_classes(
+        self,
+        table: pd.DataFrame | str | Path | Sequence[str],
+        replace: bool = False,
+        text_encoder: str | Path | None = None,
+    ) -> Recognizer:
+        """Add classes by their descriptions; `replace` changes those that exist.
+
+        Descriptions are a table, or its file. Where a text encoder described the model's classes, names are enough, or
+        a table with a column `text`; `text_encoder` says where it is, if not where it was.
+        """
+        if (words := read_words(table)) is not None:
+            described = ModelTextEncoder(self.model, self.provenance, text_encoder).describe(words)
+        else:
+            described = table if isinstance(table, pd.DataFrame) else read_descriptions(Path(str(table)))
         with self._changing:
             self.model = add_classes(self.model, described, replace)
         return self

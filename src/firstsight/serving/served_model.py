@@ -14,14 +14,13 @@ import numpy as np
 import pandas as pd
 
 from firstsight._io.terminal import visible
-from firstsight.data.shared_space import text_encoder_of
-from firstsight.encoders.descriptions import TextEncoder, describe
 from firstsight.errors import BadInput, UnknownName, UnreadableFile
 from firstsight.methods import ZeroShotClassifier
 from firstsight.persistence.class_table import as_labels
 from firstsight.persistence.model_folder import MODEL, SavedModel, load_saved
 from firstsight.recognition import Recognizer
 from firstsight.recognition.answers import NONE_OF_THESE
+from firstsight.recognition.inputs import ModelTextEncoder
 from firstsight.recognition.recognizer import check_model_answers
 from firstsight.serving.wire_schema import Attribute, Changed, ClassExists, Described, Done, NewClass, Undo
 
@@ -259,35 +258,16 @@ LARGEST = 1e6  # an attribute's value; larger ones are no description and would 
 _FORMULA = ("=", "+", "-", "@", "'")  # a spreadsheet that opens the exported table would run it
 
 
-class SentenceDescriptions:
-    """Sentences → descriptions, with the text model that described the classes; only where one did."""
-
-    def __init__(self, model: ZeroShotClassifier, text_encoder: str | None):
-        self.name = text_encoder_of([str(name) for name in getattr(model, "attribute_names_in_", [])])
-        self.text_encoder = text_encoder or self.name
-        self._encoder: TextEncoder | None = None
-        self._lock = threading.Lock()
-
-    def __bool__(self) -> bool:
-        return self.name is not None
-
-    def table(self, name: str, text: str) -> pd.DataFrame:
-        """The class's description, as a table of one row."""
-        if not self:
-            raise BadInput("The classes of this model were described by attributes; give attributes, not a sentence.")
-        with self._lock:  # the text model is loaded once, and threads may teach at the same time
-            if self._encoder is None:
-                self._encoder = TextEncoder(self.text_encoder or "")
-            return describe(pd.DataFrame({"text": [text]}, index=[name]), encoder=self._encoder)
-
-
-def table_of(new: NewClass, recognizer: Recognizer, sentences: SentenceDescriptions) -> pd.DataFrame:
+def table_of(new: NewClass, recognizer: Recognizer, sentences: ModelTextEncoder) -> pd.DataFrame:
     """The description of a new class, as a table of one row with the model's attributes."""
     name = clean_class_name(new.name)
     if new.text is not None:
         if new.attributes or new.like is not None or new.rest is not None:
             raise BadInput("Give a sentence or attributes, not both.")
-        return sentences.table(name, " ".join(visible(new.text).split()))
+        text = " ".join(visible(new.text).split())
+        return sentences.describe(pd.DataFrame({"text": [text]}, index=[name]))
+    if sentences and not new.attributes and new.like is None and new.rest is None:
+        return sentences.describe(pd.DataFrame(index=[name]))
     known = recognizer.descriptions
     known.columns = known.columns.astype(str)
     for attribute, value in new.attributes.items():

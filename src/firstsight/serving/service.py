@@ -16,6 +16,7 @@ from firstsight.devices import find_device
 from firstsight.errors import BadInput, FirstsightError
 from firstsight.persistence.model_folder import load_saved
 from firstsight.recognition import Recognizer
+from firstsight.recognition.inputs import ModelTextEncoder
 from firstsight.recognition.scoring import InTraining
 from firstsight.serving.batching import RecognitionQueue
 from firstsight.serving.monitoring import ServiceMetrics
@@ -28,7 +29,7 @@ from firstsight.serving.samples import (
     measure,
     read_samples,
 )
-from firstsight.serving.served_model import SentenceDescriptions, ServedModel
+from firstsight.serving.served_model import ServedModel
 from firstsight.serving.wire_schema import Measured, Refusal
 
 ENVIRONMENT = "FIRSTSIGHT_SERVE"  # worker processes read their settings from here
@@ -115,7 +116,8 @@ class Service:
         self.metrics = ServiceMetrics()
         self.queue = RecognitionQueue(served, settings, self.metrics)
         self.metrics.follow(lambda: self.queue.batcher.waiting, lambda: len(self.served.recognizer.model.classes_))
-        self.sentences = SentenceDescriptions(served.recognizer.model, settings.text_encoder)
+        recognizer = served.recognizer
+        self.sentences = ModelTextEncoder(recognizer.model, recognizer.provenance, settings.text_encoder)
         self.samples: SampleImages | None = None
         self.map: EmbeddingMap | None = None
         self.confirmed = None if settings.keep is None else ConfirmedImageStore(settings.keep, settings.keep_bytes)

@@ -1,0 +1,134 @@
+"""Names and texts of classes, described by the text tower of the backbone; a model made of them without an image."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from firstsight import encoders
+from firstsight.data import read_descriptions
+from firstsight.data.shared_space import in_shared_space, same_encoder, text_encoder_of
+from firstsight.encoders.backbone import DEFAULT, LETTERS
+from firstsight.encoders.descriptions import TextEncoder, checked_prompts, describe, read_words
+from firstsight.errors import BadInput
+from firstsight.methods import Method, ZeroShotClassifier, find_method, make_estimator
+from firstsight.persistence.model_schema import PictureCounts, Provenance
+from firstsight.recognition.recognizer import Recognizer
+
+Classes = pd.DataFrame | str | Path | Sequence[str]
+
+NAMES_METHOD = "cosine"  # of a model without labelled images
+EXAMPLE = "google/siglip-base-patch16-224"
+
+
+def local_path(model: str | Path) -> dict[str, str]:
+    """Where a local model is, so that predict finds it; its fingerprint tells if another one has replaced it."""
+    return {"path": str(Path(model).resolve())} if Path(model).is_dir() else {}
+
+
+def read_classes(
+    classes: Classes, backbone: str | Path, prompt: str | Sequence[str] | None, device: str
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The descriptions of classes, and what is known of the text encoder that made them.
+
+    Names and texts are described by the backbone's text tower; tables of numbers are descriptions already.
+    """
+    words = read_words(classes)
+    if words is None:
+        if prompt:
+            raise BadInput("--prompt is for bare names, but the classes are described by numbers; leave it out.")
+        table = classes if isinstance(classes, pd.DataFrame) else read_descriptions(Path(str(classes)))
+        name = text_encoder_of([str(column) for column in table.columns])
+        return table, {} if name is None else {"text_encoder": {"name": name}}
+    encoder = None if str(backbone) in (DEFAULT, LETTERS) else TextEncoder(backbone, device=device)
+    if encoder is None or not encoder.is_clip:
+        raise BadInput(
+            f"The classes are names or texts, but the backbone {encoder.name if encoder else backbone} has no text "
+            f"tower to describe them with. Give a vision-language model such as {EXAMPLE} as the backbone, or turn "
+            "them into descriptions first (`firstsight describe`)."
+        )
+    if (known := words.index.nunique()) < 2:
+        raise BadInput(f"There are names of {known} class{'es' * (known == 0)}; expected at least 2 to tell apart.")
+    prompts = checked_prompts(prompt) or ([] if words.shape[1] else [encoder.prompt])
+    facts = {"name": encoder.name, "fingerprint": encoder.fingerprint, "prompts": prompts}
+    return describe(words, encoder=encoder, prompt=prompt), {"text_encoder": {**facts, **local_path(backbone)}}
+
+
+def check_text_encoder(method: Method | None, descriptions: pd.DataFrame, backbone: str | None) -> None:
+    """Raise if a method for shared spaces would compare images with texts of another model than the backbone."""
+    if method is None or backbone is None:
+        return
+    chosen = find_method(method) if isinstance(method, str) else method
+    encoder = text_encoder_of([str(column) for column in descriptions.columns])
+    if chosen.shared_space and encoder is not None and not same_encoder(encoder, backbone):
+        name = method if isinstance(method, str) else getattr(chosen, "__name__", type(chosen).__name__)
+        raise BadInput(
+            f"{name} compares images with descriptions directly, but images are encoded by {backbone} and the "
+            f"descriptions were made by {encoder}; describe the classes with the backbone's own text encoder "
+            f"(`firstsight describe CLASSES.csv --encoder {backbone}`), or choose another method."
+        )
+
+
+def check_no_images_needed(method: Method | None, **options: Any) -> None:
+    """Raise if a method, or another option of `learn`, needs labelled images."""
+    chosen = find_method(method) if isinstance(method, str) else method
+    if chosen is not None and chosen.needs_samples:
+        name = method if isinstance(method, str) else getattr(chosen, "__name__", type(chosen).__name__)
+        raise BadInput(
+            f"{name} learns from labelled images, and none were given; give a folder with one sub-folder of images per "
+            f"class, or the method {NAMES_METHOD}, which needs none."
+        )
+    for option, given in options.items():
+        if given is not None:
+            raise BadInput(f"`{option}` needs labelled images, and none were given; add them, or leave it out.")
+
+
+def learn_names(
+    descriptions: pd.DataFrame,
+    facts: Mapping[str, Any],
+    method: Method | None,
+    parameters: Mapping[str, Any] | None,
+    encoding: Mapping[str, Any],
+) -> Recognizer:
+    """Make a model without an image: the answers of a vision-language model, for these classes.
+
+    `facts` are what `read_classes` knows of the text encoder, `encoding` the backbone and how it runs.
+    """
+    began = time.perf_counter()
+    estimator = make_estimator(method or NAMES_METHOD, parameters)
+    if str(encoding["backbone"]) == DEFAULT:
+        raise BadInput(
+            f"Without labelled images, images are compared with words directly, which {DEFAULT} cannot do; give a "
+            f"vision-language model such as {EXAMPLE} as the backbone."
+        )
+    encoder = encoders.ImageEncoder(**encoding)
+    check_text_encoder(estimator, descriptions, encoder.backbone)
+    columns = [str(column) for column in descriptions.columns]
+    if not in_shared_space(encoder.dim, len(columns), columns, encoder.backbone):
+        raise BadInput(
+            "Without labelled images, images are compared with descriptions directly, so both must come from one "
+            f"vision-language model; the backbone {encoder.backbone} gives {encoder.dim} numbers per image, and the "
+            f"descriptions have {len(columns)} ({columns[0]}, …). Give names or texts of classes and a backbone such "
+            f"as {EXAMPLE}, or labelled images."
+        )
+    fit_without_samples(estimator, descriptions, encoder.dim)
+    provenance = {
+        **facts,
+        "backbone": {**encoder.facts, **local_path(encoding["backbone"])},
+        "pictures": PictureCounts(labelled=0),
+        "parameters": estimator.resolved_parameters(),
+        "seconds": round(time.perf_counter() - began, 2),
+    }
+    return Recognizer(estimator, Provenance.read(provenance), **encoding)
+
+
+def fit_without_samples(estimator: ZeroShotClassifier, descriptions: pd.DataFrame, dim: int) -> None:
+    """Fit a method that needs no samples."""
+    table = descriptions.set_axis([str(name) for name in descriptions.index], axis=0)
+    table.columns = table.columns.astype(str)
+    estimator.fit(np.empty((0, dim), dtype=np.float32), np.array([], dtype=str), table)
