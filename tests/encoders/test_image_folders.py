@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from firstsight.encoders import find_images, name_as_text, survey_images
-from firstsight.encoders.image_folders import is_image
+from firstsight.encoders.image_folders import is_image, survey_together
 from firstsight.errors import BadInput, UnreadableFile
 
 
@@ -160,13 +160,45 @@ def test_a_file_of_labels_says_what_pictures_show_and_its_last_word_counts(tmp_p
         find_images(tmp_path)
 
 
-def test_a_file_of_labels_tells_what_it_leaves_out_and_what_is_not_there(tmp_path):
-    for name in ("a.png", "cats/b.png", "cats/c.png", "dogs/d.png"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        Image.new("L", (4, 4)).save(tmp_path / name)
-    (tmp_path / "labels.csv").write_text("file,class\na.png,cat\ncats/b.png,cat\ngone\x1b.png,cat\n")
-    left_out, absent = survey_images(tmp_path).remarks()
-    assert "2 of 4; left out 2 pictures that it does not name, 2 of them in sub-folders: c.png, d.png" in left_out
+def test_pictures_that_a_file_of_labels_does_not_name_count_by_their_sub_folder(tmp_path):
+    touch(tmp_path, "a.png", "stray.png", "cats/b.png", "cats/c.png", "cats/deep/e.png", "dogs/d.png")
+    (tmp_path / "labels.csv").write_text("file,class\na.png,owl\ncats/b.png,dogs\ngone\x1b.png,owl\n")
+    found = survey_images(tmp_path)
+    assert [path.name for path in found.paths] == ["a.png", "b.png", "c.png", "e.png", "d.png"]
+    assert found.classes == ["owl", "dogs", "cats", "cats", "dogs"]
+    left_out, contradiction, absent = found.remarks()
+    assert left_out.startswith("left out 1 picture in no sub-folder that labels.csv does not name: stray.png;")
+    assert contradiction == "labels.csv contradicts the sub-folder of cats/b.png ('dogs'); labels.csv counts."
     assert absent == "labels.csv names 1 file that is no picture in its folder: gone\\x1b.png."
-    (tmp_path / "labels.csv").write_text("file,class\na.png,cat\ncats/b.png,cat\ncats/c.png,cat\ndogs/d.png,dog\n")
+
+
+def test_a_sub_folder_that_is_no_class_contradicts_nothing(tmp_path):
+    touch(tmp_path, "images/1.png", "images/2.png")
+    (tmp_path / "labels.csv").write_text("file,class\nimages/1.png,cat\nimages/2.png,dog\n")
+    assert survey_images(tmp_path).classes == ["cat", "dog"]
     assert survey_images(tmp_path).remarks() == []
+
+
+def test_several_folders_are_one_and_every_picture_counts_once(tmp_path, monkeypatch):
+    touch(tmp_path, "one/ox/1.png", "one/okapi/1.png", "two/ox/1.png", "two/3.png")
+    (tmp_path / "two" / "labels.csv").write_text("file,class\n3.png,yak\n")
+    (tmp_path / "two" / "ox" / "again.png").symlink_to(tmp_path / "one" / "ox" / "1.png")
+    monkeypatch.chdir(tmp_path)
+    found = survey_together(["one", tmp_path / "two"])
+    assert found.place == tmp_path
+    names = [path.relative_to(found.place).as_posix() for path in found.paths]
+    expected = {"one/okapi/1.png": "okapi", "one/ox/1.png": "ox", "two/3.png": "yak", "two/ox/1.png": "ox"}
+    assert dict(zip(names, found.classes, strict=True)) == expected
+    assert found.remarks() == ["1 link leads to pictures that are there already; each picture counts once."]
+    assert survey_together(["one"]) == survey_images("one")
+
+
+def test_a_picture_of_two_classes_in_two_folders_is_named(tmp_path):
+    touch(tmp_path, "one/ox/1.png", "two/yak/2.png", "flat/4.png")
+    (tmp_path / "two" / "yak" / "same.png").symlink_to(tmp_path / "one" / "ox" / "1.png")
+    with pytest.raises(BadInput, match=r"same\.png is of class 'ox' in one folder and of 'yak' in another"):
+        survey_together([tmp_path / "one", tmp_path / "two"])
+    with pytest.raises(BadInput, match="flat must have one sub-folder per class"):
+        survey_together([tmp_path / "one", tmp_path / "flat"])
+    with pytest.raises(BadInput, match="list of folders is empty"):
+        survey_together([])

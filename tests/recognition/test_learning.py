@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -151,3 +152,17 @@ def test_mistakes_are_one_sentence(pictures, table, backbone, given, error, said
     with pytest.raises(error, match=said) as caught:
         learn(pictures, table, backbone=backbone, **given)
     assert "\n" not in str(caught.value)
+
+
+def test_several_folders_are_learned_together(pictures, table, backbone, tmp_path):
+    for number, folder in enumerate(("even", "odd")):
+        for path in sorted(pictures.glob("*/*.png"))[number::2]:
+            (tmp_path / folder / path.parent.name).mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, tmp_path / folder / path.parent.name)
+    one = learn(pictures, table, backbone=backbone, method="eszsl", unseen=UNSEEN)
+    two = learn([tmp_path / "odd", tmp_path / "even"], table, backbone=backbone, method="eszsl", unseen=UNSEEN)
+    assert two.provenance.pictures == one.provenance.pictures
+    X = np.random.default_rng(0).random((5, 24), dtype=np.float32)
+    np.testing.assert_allclose(two.model.decision_function(X), one.model.decision_function(X), rtol=1e-4, atol=1e-5)
+    with pytest.raises(BadInput, match=r"folders only, but has .*f\.npz"):
+        learn([tmp_path / "odd", tmp_path / "f.npz"], table, backbone=backbone)

@@ -106,7 +106,10 @@ Classes = Annotated[
     ),
 ]
 Pictures = Annotated[
-    Path | None, typer.Argument(help="A folder with one sub-folder of pictures per class. Left out: names alone.")
+    list[Path] | None,
+    typer.Argument(
+        metavar="[FOLDER]...", help="Folders with one sub-folder of pictures per class. Left out: names alone."
+    ),
 ]
 Prompt = Annotated[
     list[str] | None,
@@ -156,7 +159,7 @@ def learn(
     from firstsight.recognition import learn
 
     recognizer = learn(
-        pictures,
+        pictures[0] if pictures and len(pictures) == 1 else pictures or None,
         classes,
         out=out,
         backbone=backbone,

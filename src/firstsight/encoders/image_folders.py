@@ -6,7 +6,7 @@ import os
 import re
 import stat
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +15,16 @@ from firstsight.data.table_files import read_table, texts
 from firstsight.encoders.decoding import HEAD, SUFFIXES, UNREAD_SUFFIXES, sniff
 from firstsight.errors import BadInput, UnreadableFile
 
-__all__ = ["LABELS", "SUFFIXES", "ImageFolder", "find_images", "is_image", "name_as_text", "survey_images"]
+__all__ = [
+    "LABELS",
+    "SUFFIXES",
+    "ImageFolder",
+    "find_images",
+    "is_image",
+    "name_as_text",
+    "survey_images",
+    "survey_together",
+]
 
 LABELS = "labels.csv"  # in a folder of pictures: columns file and class
 _NAMED = 3  # examples in a remark
@@ -27,11 +36,12 @@ _UNPRINTABLE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069
 class ImageFolder:
     """What is in a folder of pictures.
 
-    place: the folder, or the one picture; paths: the pictures, sorted; classes: the sub-folder at the top of each, or
-    what labels.csv says, None where pictures lie in the folder itself without one; unread: pictures in formats that are
-    not read; empty: sub-folders without a picture of their own; repeated: how many names led to a picture that is there
-    already, and were left out; unnamed: pictures that labels.csv does not name, left out; absent: what labels.csv names
-    and is no picture here.
+    place: the folder, or the one picture; paths: the pictures, sorted; classes: what labels.csv says of each, or else
+    the sub-folder at the top, None where pictures lie in the folder itself without labels.csv; unread: pictures in
+    formats that are not read; empty: sub-folders without a picture of their own; repeated: how many names led to a
+    picture that is there already, and were left out; unnamed: pictures in the folder itself that labels.csv does not
+    name, left out; absent: what labels.csv names and is no picture here; relabelled: pictures in the sub-folder of one
+    class that labels.csv says are of another.
     """
 
     place: Path
@@ -42,6 +52,7 @@ class ImageFolder:
     repeated: int = 0
     unnamed: list[Path] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
+    relabelled: list[str] = field(default_factory=list)
 
     def remarks(self) -> list[str]:
         """What a person should know of what was left out, a sentence each."""
@@ -60,14 +71,13 @@ class ImageFolder:
             links = "1 link leads" if self.repeated == 1 else f"{self.repeated} links lead"
             sentences.append(f"{links} to pictures that are there already; each picture counts once.")
         if self.unnamed:
-            named, n = len(self.paths), len(self.unnamed)
-            below = sum(path.parent != self.place for path in self.unnamed)
-            where = f", {'it is' if n == 1 else f'{below:,} of them'} in sub-folders" if below else ""
             sentences.append(
-                f"{LABELS} says which pictures count and of which class they are: {named:,} of {named + n:,}; left out "
-                f"{_count(self.unnamed, 'picture')} that it does not name{where}: {_some(self.unnamed)}; add them to "
-                f"{LABELS}, or move it away to use the sub-folders as classes."
+                f"left out {_count(self.unnamed, 'picture')} in no sub-folder that {LABELS} does not name: "
+                f"{_some(self.unnamed)}; add them to {LABELS}, or put them into the sub-folder of their class."
             )
+        if self.relabelled:
+            others = f" and {len(self.relabelled) - 1} more" if len(self.relabelled) > 1 else ""
+            sentences.append(f"{LABELS} contradicts the sub-folder of {self.relabelled[0]}{others}; {LABELS} counts.")
         if self.absent:
             sentences.append(
                 f"{LABELS} names {_count(self.absent, 'file')} that {'is' if len(self.absent) == 1 else 'are'} no "
@@ -79,9 +89,9 @@ class ImageFolder:
 def find_images(folder: str | Path) -> tuple[list[Path], list[str] | None]:
     """The pictures of a folder, sorted by path, and the class of each: the name of its sub-folder.
 
-    Classes are None for a folder that holds its pictures directly, unless a file labels.csv in it says which picture
-    (column file) is of which class (column class). Pictures deeper down belong to the sub-folder
-    at the top; links are followed, hidden files left out. A sole picture is a folder of one.
+    A file labels.csv in the folder says of which class (column class) a picture (column file) is, wherever it lies.
+    Without one, classes are None for a folder that holds its pictures directly. Pictures deeper down belong to the
+    sub-folder at the top; links are followed, hidden files left out. A sole picture is a folder of one.
     """
     survey = survey_images(folder)
     return survey.paths, survey.classes
@@ -130,26 +140,69 @@ def survey_images(folder: str | Path) -> ImageFolder:
 
 
 def _labelled(folder: Path, paths: list[Path], unread: list[Path], repeated: int) -> ImageFolder:
-    """The pictures that labels.csv names, with their classes; of two lines about one picture, the later one counts."""
+    """The pictures that labels.csv names, with their classes, and the others by their sub-folders.
+
+    Of two lines about one picture, the later one counts.
+    """
     table = read_table(folder / LABELS, {"file", "class"}, or_first=False)
     if not {"file", "class"} <= set(table.columns):
         raise BadInput(f"{name_as_text(folder / LABELS)} must have the columns file and class; add them.")
     named = dict(zip(texts(folder / LABELS, table["file"]), texts(folder / LABELS, table["class"]), strict=True))
     by_name = {path.relative_to(folder).as_posix(): path for path in paths}
-    kept = {name: path for name, path in by_name.items() if name in named}
-    if not kept:
+    if not named.keys() & by_name.keys():
         raise BadInput(
             f"{name_as_text(folder / LABELS)} names none of the {_count(paths, 'picture')} in its folder; correct it, "
             "or move it away if sub-folders are the classes."
         )
+    tops = {name: name_as_text(name.partition("/")[0]) for name in by_name if "/" in name}
+    classes = {name: named.get(name, tops.get(name)) for name in by_name}
+    known = set(classes.values())  # a sub-folder that is no class, such as images, contradicts nothing
     return ImageFolder(
         folder,
-        list(kept.values()),
-        [named[name] for name in kept],
+        [path for name, path in by_name.items() if classes[name] is not None],
+        [label for label in classes.values() if label is not None],
         unread,
         repeated=repeated,
-        unnamed=[path for name, path in by_name.items() if name not in kept],
-        absent=[name_as_text(name) for name in named if name not in kept],
+        unnamed=[path for name, path in by_name.items() if classes[name] is None],
+        absent=[name_as_text(name) for name in named if name not in by_name],
+        relabelled=[
+            f"{name_as_text(name)} ({classes[name]!r})"
+            for name, top in tops.items()
+            if top != classes[name] and top in known
+        ],
+    )
+
+
+def survey_together(folders: Sequence[str | Path]) -> ImageFolder:
+    """What `survey_images` finds in several folders of labelled pictures, as one; every picture counts once."""
+    if not folders:
+        raise BadInput("The list of folders is empty; give at least one folder of pictures.")
+    if len(folders) == 1:
+        return survey_images(folders[0])
+    surveys = [survey_images(Path(os.path.abspath(folder))) for folder in folders]
+    found: dict[str, tuple[Path, str]] = {}
+    repeated = 0
+    for given, survey in zip(folders, surveys, strict=True):
+        if survey.classes is None:
+            raise BadInput(f"{name_as_text(given)} must have one sub-folder per class, but holds pictures directly.")
+        for path, label in zip(survey.paths, survey.classes, strict=True):
+            before = found.setdefault(os.path.realpath(path), (path, label))
+            repeated += before[0] is not path
+            if before[1] != label:
+                raise BadInput(
+                    f"{name_as_text(path)} is of class {before[1]!r} in one folder and of {label!r} in another; keep "
+                    "it in one of them."
+                )
+    return ImageFolder(
+        Path(os.path.commonpath([survey.place for survey in surveys])),
+        [path for path, _ in found.values()],
+        [label for _, label in found.values()],
+        [path for survey in surveys for path in survey.unread],
+        [name for survey in surveys for name in survey.empty],
+        sum(survey.repeated for survey in surveys) + repeated,
+        [path for survey in surveys for path in survey.unnamed],
+        [name for survey in surveys for name in survey.absent],
+        [name for survey in surveys for name in survey.relabelled],
     )
 
 

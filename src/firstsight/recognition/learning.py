@@ -20,7 +20,7 @@ from firstsight.data.feature_files import FeatureFile, read_feature_file
 from firstsight.encoders.backbone import DEFAULT
 from firstsight.encoders.descriptions import read_class_table
 from firstsight.encoders.embedding import embed
-from firstsight.encoders.image_folders import ImageFolder, survey_images
+from firstsight.encoders.image_folders import ImageFolder, survey_together
 from firstsight.errors import BadInput, StaleCheckpoint, UnknownName
 from firstsight.evaluation import fit_on
 from firstsight.evaluation.calibration import calibrate
@@ -130,7 +130,7 @@ def fit(
 
 
 def learn(
-    images: str | Path | FeatureFile | None = None,
+    images: str | Path | FeatureFile | Sequence[str | Path] | None = None,
     classes: Classes | None = None,
     *,
     out: str | Path | None = None,
@@ -157,9 +157,10 @@ def learn(
 
     Parameters
     ----------
-    images : str, Path or FeatureFile, optional
-        A folder with one sub-folder per class, or features with labels (`embed` makes them, or an .npz file). Left
-        out, the classes' names are enough, if the backbone is a vision-language model.
+    images : str, Path, FeatureFile or sequence of str or Path, optional
+        A folder with one sub-folder per class (or a file labels.csv), several such folders, or features with labels
+        (`embed` makes them, or an .npz file). Left out, the classes' names are enough, if the backbone is a
+        vision-language model.
     classes : DataFrame, str, Path or sequence of str
         A description of every class: a table indexed by class, or its file (`describe` makes one). With a
         vision-language model (CLIP, SigLIP) as the backbone, names are enough, or a table with a column `text`, one or
@@ -337,21 +338,26 @@ def held_out_classes(
 
 
 def _read_labelled(
-    images: str | Path | FeatureFile, descriptions: pd.DataFrame, held_out: set[str]
+    images: str | Path | FeatureFile | Sequence[str | Path], descriptions: pd.DataFrame, held_out: set[str]
 ) -> FeatureFile | ImageFolder:
     """Read features, or list the images of a folder: of described classes, before the long part."""
     found: FeatureFile | ImageFolder
-    if isinstance(images, FeatureFile) or is_feature_file(images):
+    if isinstance(images, FeatureFile) or (isinstance(images, str | Path) and is_feature_file(images)):
         found = images if isinstance(images, FeatureFile) else read_feature_file(images)
         labels = found.labels
         if labels is None:
             raise BadInput("The features say nothing about classes; learning needs the class of every row.")
     else:
-        found = survey_images(images)
+        folders = [images] if isinstance(images, str | Path) else list(images)
+        if wrong := [one for one in folders if isinstance(one, FeatureFile) or is_feature_file(one)]:
+            what = "features" if isinstance(wrong[0], FeatureFile) else str(wrong[0])
+            raise BadInput(f"A list of images must hold folders only, but has {what}; give one feature file alone.")
+        found = survey_together(folders)
         labels = found.classes
         if labels is None:
             raise BadInput(
-                f"{images} must have one sub-folder per class, but holds pictures directly; sort them first."
+                f"{folders[0]} must have one sub-folder per class, but holds pictures directly; sort them first, or "
+                "list them in a file labels.csv (columns file and class)."
             )
         if held_out and not set(labels) & held_out:
             raise BadInput(
@@ -365,7 +371,8 @@ def _read_labelled(
 def _training_set(
     images: Any, labelled: FeatureFile, rows: np.ndarray, descriptions: pd.DataFrame, pool: FeatureFile | None
 ) -> TrainingSet:
-    name = "features" if isinstance(images, FeatureFile) else text_of_name(Path(images).resolve().name)
+    folders = [images] if isinstance(images, str | Path) else [] if isinstance(images, FeatureFile) else images
+    name = " + ".join(text_of_name(Path(folder).resolve().name) for folder in folders) or "features"
     labels = [label for label, kept in zip(labelled.labels or [], rows, strict=True) if kept]
     features = labelled.features if rows.all() else labelled.features[rows]
     names = [*np.array(labelled.names)[rows], *(pool.names if pool is not None else ())]
