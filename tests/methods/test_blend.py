@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from copy import copy
 
 import numpy as np
 import pandas as pd
@@ -194,9 +195,9 @@ def test_parts_use_the_settings_of_the_full_fit_on_simulated_tasks(task, monkeyp
     first, *copies = fitted
     assert first.search
     assert len(copies) > 3
-    for copy in copies:
-        assert not copy.search
-        assert copy.settings_ == first.settings_
+    for other in copies:
+        assert not other.search
+        assert other.settings_ == first.settings_
 
 
 # Parameters
@@ -325,3 +326,42 @@ def test_a_blend_can_be_calibrated(small):
     blend = Blend(["eszsl", "sae"], n_folds=2).fit(*small.part("train"), small.descriptions)
     calibration = calibrate(blend, small)
     assert 0 < calibration.estimate["t1"] <= 1
+
+
+def _with_samples(model, task):
+    rows = np.concatenate([np.flatnonzero(task.y_unseen == name)[:2] for name in task.unseen[:2]])
+    return copy(model).add_samples(task.X_unseen[rows], task.y_unseen[rows]), rows
+
+
+def test_added_samples_reach_the_parts_that_can_learn_from_them(task):
+    # eszsl cannot: to it, the class is still known by its description alone.
+    settings = {"weights": [0.6, 0.4], "seen_constant": 0.5}
+    parts = [("prototypes", KernelPrototypes(search=False, refinement=0)), ("eszsl", ESZSL())]
+    model = Blend(parts, **settings).fit(task.X, task.y, task.table)
+    changed, rows = _with_samples(model, task)
+    prototypes = KernelPrototypes(search=False, refinement=0).fit(task.X, task.y, task.table)
+    prototypes.add_samples(task.X_unseen[rows], task.y_unseen[rows])
+    eszsl = ESZSL().fit(task.X, task.y, task.table)
+    _, A, seen = prototypes.candidates(task.table)
+    certainty = prototypes._certainty(prototypes._embed_classes(A), seen)
+    expected = 0.6 / model.scales_[0] * (prototypes.decision_function(task.pool) + prototypes.seen_penalties(A, seen))
+    expected += 0.4 / model.scales_[1] * eszsl.decision_function(task.pool)
+    expected -= 0.5 * (0.6 * certainty + 0.4 * (eszsl.candidates(task.table)[2] >= 0))
+    np.testing.assert_allclose(changed.decision_function(task.pool), expected, rtol=1e-3, atol=1e-3)
+    assert np.array_equal(changed.remove_samples().decision_function(task.pool), model.decision_function(task.pool))
+
+
+def test_a_saved_blend_keeps_added_samples_and_can_forget_them(task, tmp_path):
+    parts = [("prototypes", KernelPrototypes(search=False, refinement=0)), "eszsl"]
+    model = Blend(parts, weights=[1, 1]).fit(task.X, task.y, task.table)
+    changed, _ = _with_samples(model, task)
+    save(changed, tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert np.array_equal(loaded.decision_function(task.pool), changed.decision_function(task.pool))
+    assert np.array_equal(loaded.remove_samples().decision_function(task.pool), model.decision_function(task.pool))
+
+
+def test_parts_that_cannot_learn_say_so(task):
+    model = Blend(["eszsl", "gfzsl"], weights=[1, 1]).fit(task.X, task.y, task.table)
+    with pytest.raises(BadInput, match=r"None of the parts that count \(ESZSL, GFZSL\) can learn"):
+        model.add_samples(task.X_unseen[:1], task.y_unseen[:1])

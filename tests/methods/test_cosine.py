@@ -73,3 +73,38 @@ def test_it_is_fitted_without_a_sample_and_scores_as_with_some(descriptions, tmp
 def test_a_fit_without_samples_that_makes_no_sense_is_rejected(model, table, said):
     with pytest.raises(BadInput, match=said):
         model.fit(np.empty((0, 4)), [], table)
+
+
+def test_added_samples_raise_their_class_by_their_mean_nearness(descriptions):
+    rng = np.random.default_rng(1)
+    X, added = rng.normal(size=(7, 4)), rng.normal(size=(5, 4))
+    y = np.array([3, 4, 3, 0, 3])
+    model = Cosine().fit(X, [0, 1, 2, 0, 1, 2, 0], descriptions)
+    plain = model.decision_function(X)
+    scores = model.add_samples(added, y).decision_function(X)
+    rows, samples = (V / np.linalg.norm(V, axis=1, keepdims=True) for V in (X, added))
+    pairs = np.exp(5.5 * (samples @ samples.T - 1))[y[:, None] != y]
+    for i, x in enumerate(rows):
+        for c in range(5):
+            near = [np.exp(5.5 * (x @ f - 1)) for f, label in zip(samples, y, strict=True) if label == c]
+            n = len(near)
+            gain = 0.05 * n / (n + 1.5) * (np.mean(near) - np.mean(pairs)) if n else 0.0
+            assert scores[i, c] - plain[i, c] == pytest.approx(gain, abs=1e-12)
+    assert np.array_equal(model.remove_samples().decision_function(X), plain)
+
+
+def test_names_alone_learn_from_a_correction_and_keep_it(descriptions, tmp_path):
+    table = pd.DataFrame(descriptions, index=list("abcde"))
+    model = Cosine().fit(np.empty((0, 4)), [], table)
+    x = (descriptions[0] + 1.02 * descriptions[1])[None]
+    x /= np.linalg.norm(x)
+    right, wrong = ("a", "b") if model.predict(x, classes=["a", "b"])[0] == "b" else ("b", "a")
+    margin = np.ptp(model.decision_function(x, classes=["a", "b"]))
+    changed = model.add_samples(x, [right])
+    gap = np.diff(changed.decision_function(x, classes=[wrong, right]))[0, 0]
+    assert gap == pytest.approx(0.05 / 2.5 - margin)
+    save(changed, tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert np.array_equal(loaded.decision_function(x), changed.decision_function(x))
+    assert "a" in loaded.remove_samples().classes_
+    assert not len(loaded.seen_classes_)

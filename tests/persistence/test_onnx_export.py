@@ -11,7 +11,7 @@ from firstsight.contract import Trial
 from firstsight.errors import BadInput
 from firstsight.evaluation import fit_on
 from firstsight.evaluation.calibration import calibrate
-from firstsight.methods import CMT, ESZSL, GFZSL, SAE, SSE, KernelPrototypes, all_methods
+from firstsight.methods import CMT, ESZSL, GFZSL, SAE, SSE, Blend, KernelPrototypes, all_methods, find_method
 from firstsight.persistence.class_table import add_classes
 from firstsight.persistence.model_folder import load, save
 from firstsight.persistence.onnx_export import export_onnx, exportable
@@ -33,6 +33,21 @@ def _agree(model, path, X, table):
     assert found.shape == expected.shape
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * abs(expected).max())
     np.testing.assert_array_equal(found.argmax(axis=1), expected.argmax(axis=1))
+
+
+@pytest.mark.parametrize("word", ["cosine", "blend", "kernel-prototypes"])
+def test_added_samples_are_exported(word, tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(8, 12)), index=[f"class {c}" for c in range(8)])
+    labels = np.repeat(table.index[:6], 5)
+    X = (table.loc[labels].to_numpy() + 0.3 * rng.normal(size=(30, 12))).astype(np.float32)
+    # A part that cannot learn from them is exported as well.
+    model = (
+        Blend(["cosine", "kernel-prototypes", "eszsl"], weights=[1, 1, 1]) if word == "blend" else find_method(word)()
+    )
+    model.fit(X, labels, table).add_samples(X[:3] + 1, ["class 6", "class 0", "class 6"])
+    export_onnx(model, tmp_path / "model.onnx")
+    _agree(model, tmp_path / "model.onnx", rng.normal(size=(9, 12)), table)
 
 
 @pytest.mark.parametrize("scaling", ["default", "standard", "unit"])

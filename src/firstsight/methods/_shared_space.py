@@ -28,6 +28,27 @@ def unit(values: np.ndarray) -> np.ndarray:
     return scale("unit", {}, values)
 
 
+def nearness_to_classes(rows: np.ndarray, samples: np.ndarray, counts: np.ndarray, beta: float) -> np.ndarray:
+    """Σ_i exp(−β (1 − x·f_i)) over the samples of each class (n, k): those of one class after those of another.
+
+    `rows (n, d)` and `samples (m, d)` have unit length, `counts (k,)` adds up to m and has no zero.
+    """
+    starts = np.cumsum(counts) - counts
+    out = np.empty((len(rows), len(counts)), dtype=rows.dtype)
+    step = max(1, 2**21 // len(samples))  # 16 MiB at a time
+    for part in range(0, len(rows), step):
+        near = np.exp(beta * (rows[part : part + step] @ samples.T - 1))
+        np.add.reduceat(near, starts, axis=1, out=out[part : part + step])
+    return out
+
+
+def export_nearness_to_classes(graph: Any, rows: str, samples: np.ndarray, counts: np.ndarray, beta: float) -> str:
+    """As `nearness_to_classes`, in an ONNX graph."""
+    off = graph("Sub", graph("MatMul", rows, graph.constant(samples.T)), graph.constant(1.0))
+    near = graph("Exp", graph("Mul", off, graph.constant(beta)))
+    return graph("MatMul", near, graph.constant(np.repeat(np.eye(len(counts)), counts, axis=0)))
+
+
 def fitted_or_predicted(seen: np.ndarray, fitted: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     """What was fitted (seen classes, …) of candidates with a training code, else what was predicted (k, …)."""
     known = (seen >= 0).reshape(-1, *[1] * (predicted.ndim - 1))

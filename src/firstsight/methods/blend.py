@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from itertools import product
 from typing import Any, ClassVar, Self
@@ -17,6 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from firstsight.errors import BadInput
 from firstsight.evaluation.scores import TaskScores, best_constant, harmonic_mean
 from firstsight.methods import find_method
+from firstsight.methods._incremental import IncrementalClassifier
 from firstsight.methods._simulated_tasks import SimulatedTask, beats, sample_of_classes, simulate_tasks
 from firstsight.methods._validation import ClassSelection, Range
 from firstsight.methods.base import RandomState, Scaling, ZeroShotClassifier
@@ -32,7 +34,7 @@ TASK_SAMPLES = 30_000  # that tasks are cut from: their scores for all classes a
 Parts = list[tuple[str, ZeroShotClassifier]]
 
 
-class Blend(ZeroShotClassifier):
+class Blend(IncrementalClassifier):
     """Weighted sum of the scores of several methods; weights and seen constant are chosen on simulated tasks.
 
     Each part is fitted on all training samples. Then some seen classes play unseen ones, copies of the parts (with the
@@ -76,6 +78,8 @@ class Blend(ZeroShotClassifier):
         w and σ, in the order of `parts_`.
     seen_constant_ : float
         γ.
+    n_fitted_classes_ : int
+        How many classes the fit had samples of.
     search_ : dict
         "tasks", how many were simulated; "tried", weights and γ with their (T1 + H)/2 on each task; "chosen"; "gains",
         by how much (T1 + H)/2 is above that of each part alone with its best constant.
@@ -85,6 +89,9 @@ class Blend(ZeroShotClassifier):
     Weights other than those of the best single part (or of the part that needs no training, in a shared space) must
     gain more than a margin and a standard error over the tasks. With fewer than four seen classes, or without
     descriptions, there are no tasks: the part for shared spaces is then taken alone, or all parts count the same.
+
+    Samples that are added after the fit (`add_samples`) go to the parts that can learn from them, `Cosine` and the
+    kernel prototypes; weights and γ stay. Other parts still score the classes of these samples by the description.
 
     A deep network beside the kernel prototypes often gains a point, and each task trains it once::
 
@@ -166,8 +173,10 @@ class Blend(ZeroShotClassifier):
         dict
             Values by parameter; `estimators` is the list of names.
         """
-        parts: Parts = list(self.parts_.items()) if hasattr(self, "parts_") else self._parts(self._pairs_or_names())
-        params = super().get_params(deep=False) | getattr(self, "settings_", {}) | {"estimators": [n for n, _ in parts]}
+        fitted, listed = getattr(self, "parts_", None), self._pairs_or_names()
+        parts: Parts = list(fitted.items()) if fitted else self._parts(listed) if listed else []
+        params = super().get_params(deep=False) | getattr(self, "settings_", {})
+        params["estimators"] = [name for name, _ in parts] or self.estimators
         params = {name: value for name, value in params.items() if name not in self.non_result_params}
         return params | {f"{name}__{key}": v for name, part in parts for key, v in part.resolved_parameters().items()}
 
@@ -188,7 +197,7 @@ class Blend(ZeroShotClassifier):
         parts = self._parts(listed)
         weights = self._given_weights(len(parts))
         self.parts_ = {name: self._seeded(part).fit(X, y, S if self.described_ else None) for name, part in parts}
-        models = list(self.parts_.values())
+        models, self.n_fitted_classes_ = list(self.parts_.values()), len(S)
         self.scales_ = np.array([_scale(part, X) for part in models])
 
         rows = sample_of_classes(y, TASK_SAMPLES)
@@ -258,12 +267,15 @@ class Blend(ZeroShotClassifier):
         return [part._embed_described(_described_for(part, A)) for _, _, part in self._weighted()]
 
     def _certainty(self, E, seen):
-        return sum(w * part._certainty(e, seen) for (w, _, part), e in zip(self._weighted(), E, strict=True))
+        return sum(
+            w * part._certainty(e, _known_codes(part, seen))
+            for (w, _, part), e in zip(self._weighted(), E, strict=True)
+        )
 
     def _constants_of_parts(self, E: Any, seen: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
         """Weight over scale of each part that counts, and what it takes off each candidate (k,) by itself."""
         for (_, share, part), e in zip(self._weighted(), E, strict=True):
-            yield share, part._seen_constants(e, seen)
+            yield share, part._seen_constants(e, _known_codes(part, seen))
 
     def _seen_constants(self, E, seen):
         return self.seen_constant_ * self._certainty(E, seen)
@@ -272,8 +284,34 @@ class Blend(ZeroShotClassifier):
         scores = -self._seen_constants(E, seen)[None].astype(X.dtype)
         for (_, share, part), e, (_, own) in zip(self._weighted(), E, self._constants_of_parts(E, seen), strict=True):
             rows = part._scale_features(_as_type(part, X))
-            scores = scores + share * (part._scores(rows, e, seen) + own.astype(X.dtype))
+            scores = scores + share * (part._scores(rows, e, _known_codes(part, seen)) + own.astype(X.dtype))
         return scores  # (n, k)
+
+    @property
+    def _seen_at_fit(self):
+        return self.n_fitted_classes_
+
+    def _added_rows(self, X):
+        if not any(isinstance(part, IncrementalClassifier) for _, _, part in self._weighted()):
+            names = ", ".join(type(part).__name__ for _, _, part in self._weighted())
+            raise BadInput(
+                f"None of the parts that count ({names}) can learn from samples that are added after the fit; fit "
+                "again with these samples, or blend with kernel-prototypes or cosine."
+            )
+        return X
+
+    def _condition(self, rows, codes, A):
+        k = self.n_fitted_classes_
+        known = np.arange(k + len(A))
+        self.parts_ = {name: copy(part) for name, part in self.parts_.items()}
+        for part in self.parts_.values():
+            if isinstance(part, IncrementalClassifier):
+                part.classes_, part.seen_code_ = known, known
+                part.descriptions_ = np.vstack([part.descriptions_[:k], A.astype(part.descriptions_.dtype)])
+                part_rows = part._added_rows(part._scale_features(_as_type(part, rows))) if len(codes) else rows
+                part._set_added(
+                    rows=part_rows, codes=codes, calls=np.zeros_like(codes), descriptions=part.descriptions_[k:]
+                )
 
     @available_if(lambda self: self._embedding_part() is not None)  # type: ignore[untyped-decorator]
     def embed(self, X: ArrayLike) -> np.ndarray:
@@ -306,10 +344,17 @@ class Blend(ZeroShotClassifier):
             added = np.append(share * own - self.seen_constant_ * weight * certainty, 0)
             rows = graph.scaled(X, part.feature_scaling, part.feature_scaler_)
             classes = graph.scaled(A, part.attribute_scaling, part.attribute_scaler_)
-            of_part = graph("Mul", part.export_scores(graph, rows, classes, seen), graph.constant(share))
-            of_part = graph("Add", of_part, graph("Gather", graph.constant(added), seen, axis=0))
+            limit, unknown = graph.constant(k, np.int64), graph.constant(-1, np.int64)
+            known = graph("Where", graph("Less", seen, limit), seen, unknown)  # as `_known_codes`
+            of_part = graph("Mul", part.export_scores(graph, rows, classes, known), graph.constant(share))
+            of_part = graph("Add", of_part, graph("Gather", graph.constant(added), known, axis=0))
             scores = of_part if scores is None else graph("Add", scores, of_part)
         return scores
+
+
+def _known_codes(part: ZeroShotClassifier, seen: np.ndarray) -> np.ndarray:
+    """Training codes as the part knows them: to one that learns nothing from added samples, their classes are new."""
+    return np.where(seen < len(part.classes_), seen, -1)
 
 
 def _is_pair(item: Any) -> bool:

@@ -6,7 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from firstsight.methods._shared_space import LOGIT_SCALE, check_one_space, unit
+from firstsight.methods._shared_space import (
+    LOGIT_SCALE,
+    check_one_space,
+    export_nearness_to_classes,
+    nearness_to_classes,
+    unit,
+)
 from firstsight.methods._validation import Range
 from firstsight.methods.base import Scaling, ZeroShotClassifier
 
@@ -101,21 +107,13 @@ class TipAdapter(ZeroShotClassifier):
         scores = LOGIT_SCALE * rows @ E.T  # (n, k)
         if not known.any():
             return scores
-        starts = np.cumsum(self.counts_).astype(int) - self.counts_.astype(int)
-        step = max(1, 2**21 // len(self.samples_))  # 16 MiB at a time
-        for part in range(0, len(rows), step):
-            near = np.exp(self.beta * (rows[part : part + step] @ self.samples_.T - 1))
-            of_classes = np.add.reduceat(near, starts, axis=1)
-            scores[part : part + step, known] += self.alpha * of_classes[:, seen[known]]
+        near = nearness_to_classes(rows, self.samples_, self.counts_.astype(int), self.beta)
+        scores[:, known] += self.alpha * near[:, seen[known]]
         return scores
 
     def _export_scores(self, graph, X, A, seen):
         rows, zero = graph.unit(X), graph.constant(0, np.int64)
-        off = graph("Sub", graph("MatMul", rows, graph.constant(self.samples_.T)), graph.constant(1.0))
-        near = graph("Exp", graph("Mul", off, graph.constant(self.beta)))
-        of_seen = graph(
-            "MatMul", near, graph.constant(np.repeat(np.eye(len(self.counts_)), self.counts_.astype(int), axis=0))
-        )
+        of_seen = export_nearness_to_classes(graph, rows, self.samples_, self.counts_.astype(int), self.beta)
         of_classes = graph("Gather", of_seen, graph("Max", seen, zero), axis=1)
         weights = graph("Where", graph("Less", seen, zero), graph.constant(0.0), graph.constant(self.alpha))  # (k,)
         text_scores = graph("Mul", graph.products(rows, graph.unit(A)), graph.constant(LOGIT_SCALE))

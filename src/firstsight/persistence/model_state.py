@@ -155,9 +155,11 @@ def _check_arrays(model: ZeroShotClassifier, arrays: Arrays) -> None:
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ValueError(f"{name} holds NaN or infinity")
     sizes = {"d": model.n_features_in_, "a": model.descriptions_.shape[1]}
-    for name, part in (parts := getattr(model, "parts_", {})).items():
-        # Codes are the same everywhere, so that a part was fitted on all seen classes and nothing else.
-        k = sizes.setdefault("k", len(part.classes_))
+    parts = getattr(model, "parts_", {})
+    if parts:  # Codes are the same everywhere; parts that do not learn from added samples lack the codes of these.
+        sizes["k"] = max(len(part.classes_) for part in parts.values())
+    for name, part in parts.items():
+        k = sizes["k"] if isinstance(part, IncrementalClassifier) else len(part.classes_)
         if (part.n_features_in_, *part.descriptions_.shape) != (sizes["d"], k, sizes["a"]):
             raise ArraysDoNotMatch(f"the part {name!r} has other features, attributes or classes")
         if not np.array_equal(part.seen_code_, np.arange(k)):
