@@ -1,14 +1,17 @@
-"""A model is not replaced if classes that were taught to it, or removed from it, would be lost."""
+"""A model is learned again: what was taught to it since is kept, or refused to be lost where it cannot be."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from firstsight.data.dataset import make_training_set
 from firstsight.data.feature_files import FeatureFile
 from firstsight.errors import BadInput
-from firstsight.recognition import Recognizer, learn
+from firstsight.recognition import Recognizer, fit, learn
 
 NAMES = ["ox", "yak", "zebra"]
 NEW = pd.DataFrame([[0.5, 0.25]], index=["bongo"], columns=["stripes", "horns"])
@@ -47,24 +50,106 @@ def test_a_model_whose_classes_nobody_changed_is_replaced(samples, table, place)
     assert Recognizer.load(place).classes["class"].tolist() == ["ox", "yak"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
+CHANGES = pytest.mark.parametrize(
+    ("changes", "said", "expected"),
     [
-        ({"add_classes": (NEW,)}, "'bongo' was added"),
-        ({"add_classes": (NEW.set_axis(["zebra"]), True)}, "'zebra' was described anew"),
-        ({"remove_classes": (["zebra"],)}, "'zebra' was removed"),
+        ({"add_classes": (NEW,)}, "'bongo' was added", {"ox": [0, 1], "zebra": [1, 0], "bongo": [0.5, 0.25]}),
+        ({"add_classes": (NEW.set_axis(["zebra"]), True)}, "'zebra' was described again", {"zebra": [0.5, 0.25]}),
+        ({"remove_classes": (["zebra"],)}, "'zebra' was removed", {"ox": [0, 1], "zebra": None}),
     ],
-    ids=["added", "described anew", "removed"],
+    ids=["added", "described again", "removed"],
 )
-def test_changes_of_classes_are_not_lost_without_being_asked_for(samples, table, place, changes, said):
+
+
+@CHANGES
+def test_changes_of_classes_are_kept_again_and_again_unless_overwritten(
+    samples, table, place, changes, said, expected, caplog
+):
     change(place, **changes)
-    before = {path.name: path.read_bytes() for path in place.iterdir()}
-    with pytest.raises(BadInput, match=said) as refused:
-        again(samples, table, place)
-    assert "--overwrite" in str(refused.value)
-    assert {path.name: path.read_bytes() for path in place.iterdir()} == before
+    for _ in range(2):
+        caplog.clear()
+        again(samples, table[["horns", "stripes"]], place)  # in any order of attributes
+        assert f"kept from the former model: {said}. To forget this, learn with --overwrite" in caplog.text
+        found = Recognizer.load(place).descriptions
+        for name, numbers in expected.items():
+            assert (name in found.index) is (numbers is not None)
+            assert numbers is None or found.loc[name, ["stripes", "horns"]].tolist() == numbers
+    caplog.clear()
     again(samples, table, place, overwrite=True)
     assert Recognizer.load(place).classes["class"].tolist() == NAMES
+    assert "kept" not in caplog.text
+
+
+@CHANGES
+def test_a_fit_on_a_data_set_refuses_to_lose_changes(samples, table, place, changes, said, expected):
+    data = make_training_set("t", samples.features, samples.labels, table)
+    change(place, **changes)
+    before = {path.name: path.read_bytes() for path in place.iterdir()}
+    with pytest.raises(BadInput, match=f"{said}.*--overwrite"):
+        fit("eszsl", data, out=place)
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == before
+
+
+def test_images_of_a_class_that_was_only_taught_are_learned_from(samples, table, place):
+    change(place, add_classes=(NEW,))
+    more = replace(samples, labels=["bongo" if label == "yak" else label for label in samples.labels])
+    again(more, table, place)
+    assert sorted(Recognizer.load(place).model.seen_classes_) == ["bongo", "ox"]
+
+
+def test_classes_with_other_attributes_are_not_lost(samples, table, place):
+    change(place, add_classes=(NEW,))
+    with pytest.raises(BadInput, match=r"such as 'bongo', have 2 attributes \(stripes, …\).*--overwrite"):
+        again(samples, table.rename(columns={"horns": "hooves"}), place)
+
+
+def added_to(place, **given):
+    """Two labelled samples, of which the second is corrected; then a third in a call of its own."""
+    with Recognizer.changing(place) as model:
+        model.add_images(np.array([[0, 0, 1.0], [0, 0.1, 0.9]], np.float32), ["zebra", "ox"])
+        model.correct(np.array([0, 0.1, 0.9], np.float32), "zebra")
+        model.add_images(np.array([[0, 0.2, 0.8]], np.float32), ["zebra"])
+
+
+def test_labelled_images_that_were_added_are_kept_and_can_still_be_taken_back(samples, table, tmp_path, caplog):
+    def relearn(labelled=samples, **more):
+        return learn(labelled, table, parameters={"search": False}, out=tmp_path / "model", **more)
+
+    X = np.random.default_rng(0).random((6, 3), dtype=np.float32)
+    relearn()
+    added_to(tmp_path / "model")
+    expected = Recognizer.load(tmp_path / "model").model.decision_function(X)
+    caplog.clear()
+    relearn()
+    assert "kept from the former model: 3 labelled samples added. To forget" in caplog.text
+    kept = Recognizer.load(tmp_path / "model")
+    np.testing.assert_allclose(kept.model.decision_function(X), expected, atol=1e-6)
+    assert "zebra" in kept.model.seen_classes_
+    assert sum(kept.remove_images().removed.values()) == 1  # the last call alone
+    with_one = FeatureFile(
+        np.r_[samples.features, [[0, 0, 1.0]]], [*samples.names, "new"], [*samples.labels, "zebra"]
+    )  # the first of them is in the training folder now
+    relearn(with_one)
+    assert "2 labelled samples added (1 more are among the training images now)" in caplog.text
+    with pytest.raises(BadInput, match=r"2 labelled samples were added to it, and ESZSL cannot learn.*--overwrite"):
+        learn(samples, table, method="eszsl", out=tmp_path / "model")
+    relearn(overwrite=True)
+    assert not hasattr(Recognizer.load(tmp_path / "model").model, "added_samples_")
+
+
+def test_labelled_images_of_another_backbone_are_not_lost(samples, table, tmp_path):
+    def learn_with(fingerprint, descriptions=table):
+        facts = {"name": "tiny", "fingerprint": fingerprint, "dim": 3}
+        made = replace(samples, backbone=facts)
+        return learn(made, descriptions, parameters={"search": False}, out=tmp_path / "model")
+
+    learn_with("0" * 32)
+    added_to(tmp_path / "model")
+    with pytest.raises(BadInput, match=r"3 labelled samples were added to it with tiny.*other features.*--overwrite"):
+        learn_with("1" * 32)
+    with pytest.raises(BadInput, match=r"of the class 'zebra', which the table of classes does not describe"):
+        learn_with("0" * 32, table.drop(index="zebra"))
+    learn_with("0" * 32)
 
 
 def test_a_table_that_has_the_changes_may_replace_the_model(samples, table, place):
@@ -90,8 +175,7 @@ def test_a_class_that_is_taught_while_the_new_model_is_fitted_is_not_lost(sample
         fit(*given)
 
     monkeypatch.setattr(learning, "_fit", fit_while_somebody_teaches)
-    with pytest.raises(BadInput, match="'bongo' was added"):
-        again(samples, table, place)
+    again(samples, table, place)
     assert "bongo" in Recognizer.load(place).classes["class"].tolist()
 
 

@@ -36,7 +36,10 @@ Features = Annotated[str | None, typer.Option(help="Which feature file of an xls
 Seed = Annotated[int, typer.Option(min=0, help="Everything random follows from it.")]
 Overwrite = Annotated[
     bool,
-    typer.Option("--overwrite", help="Replace a model even if classes that were taught to it since are lost."),
+    typer.Option(
+        "--overwrite",
+        help="Forget what was taught to the model since its training: classes, and labelled images that were added.",
+    ),
 ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -272,6 +272,21 @@ def check_sample_log(model: ZeroShotClassifier) -> None:
         _check_only_user(model, _Log.of(model))
     except BadInput as error:
         raise ValueError(str(error)) from None
+
+
+def logged_calls(
+    values: dict[str, Any], arrays: Mapping[str, np.ndarray]
+) -> list[tuple[np.ndarray, list[Any], np.ndarray]]:
+    """Features, labels and fingerprints that each call added, of a model with these fitted attributes and arrays.
+
+    Samples whose label was replaced later are left out.
+    """
+    if not count_added(values):
+        return []
+    log = _Log(**{name: arrays[f"{_LOG}/{name}"] for name in _DTYPES}, labels=values[_LABELS])
+    log = log.take(log.counts)
+    calls = [log.take(log.calls == call) for call in np.unique(log.calls)]
+    return [(call.features, call.labels, call.fingerprints) for call in calls]
 
 
 def count_added(values: dict[str, Any]) -> int:

@@ -125,24 +125,57 @@ def check_class_changes(model: ZeroShotClassifier) -> None:
         raise ValueError(f"{_TAUGHT} is no list of labels")
 
 
-def lost_changes(values: dict[str, Any], known: pd.DataFrame, new: pd.DataFrame) -> list[str]:
-    """List what was taught to a model, or removed from it, since training, and a table of classes does not say.
+def unsaid_changes(values: dict[str, Any], known: pd.DataFrame, new: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """What was taught to a model, or removed from it, since training, and a new table of classes does not say.
 
-    `values` are the model's fitted attributes, `known` its class table.
+    Parameters
+    ----------
+    values : dict
+        The model's fitted attributes.
+    known : DataFrame
+        Its class table.
+    new : DataFrame
+        The new table.
+
+    Returns
+    -------
+    taught : DataFrame
+        Classes that were added or described again, with their descriptions; in the order of the new table's columns
+        where both tables have the same.
+    removed : list of str
+        Classes of the new table that were removed.
     """
-    new = new.set_axis([str(name) for name in new.index], axis="index").set_axis(
-        [str(name) for name in new.columns], axis="columns"
-    )
-    known = known.set_axis([str(name) for name in known.index], axis="index")
+    known, new = _with_text_labels(known), _with_text_labels(new)
     if set(known.columns) == set(new.columns):
-        new = new[list(known.columns)]
-    lost = []
+        known = known[list(new.columns)]
+    taught = []
     for name in map(str, values.get(_TAUGHT, [])):
-        if name not in new.index:
-            lost.append(f"{name!r} was added")
-        elif new.shape[1] != known.shape[1] or not np.allclose(new.loc[name], known.loc[name], rtol=1e-5, atol=1e-8):
-            lost.append(f"{name!r} was described anew")
-    return lost + [f"{str(row[0])!r} was removed" for row in values.get(_REMOVED, []) if str(row[0]) in new.index]
+        same = name in new.index and new.shape[1] == known.shape[1]
+        if not same or not np.allclose(new.loc[name], known.loc[name], rtol=1e-5, atol=1e-8):
+            taught.append(name)
+    return known.loc[taught], [str(row[0]) for row in values.get(_REMOVED, []) if str(row[0]) in new.index]
+
+
+def with_classes(table: pd.DataFrame, taught: pd.DataFrame) -> pd.DataFrame:
+    """A table of classes with these as well; where both describe a class, as `taught` does."""
+    table = _with_text_labels(table)
+    if not len(taught):
+        return table
+    counted = [str(number) for number in range(table.shape[1])]  # columns without names
+    alike = list(taught.columns) == list(table.columns) or counted in (list(taught.columns), list(table.columns))
+    if taught.shape[1] != table.shape[1] or not alike:
+        raise BadInput(
+            f"Classes that were taught to the model, such as {taught.index[0]!r}, have {taught.shape[1]} attributes "
+            f"({taught.columns[0]}, …), but the table has others: {table.shape[1]} ({table.columns[0]}, …). Describe "
+            "all classes alike, or give --overwrite (overwrite=True) to forget these."
+        )
+    taught = taught.set_axis(table.columns, axis="columns")
+    return pd.concat([table.drop(index=taught.index, errors="ignore"), taught])
+
+
+def _with_text_labels(table: pd.DataFrame) -> pd.DataFrame:
+    index, columns = pd.Index([str(name) for name in table.index], name=table.index.name), map(str, table.columns)
+    return table.set_axis(index, axis="index").set_axis(list(columns), axis="columns")
 
 
 def _checked(model: ZeroShotClassifier, table: pd.DataFrame) -> Candidates:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 import pandas as pd
@@ -29,10 +29,11 @@ from firstsight._io.terminal import counted
 from firstsight.errors import BadInput, FirstsightError, UnknownName, UnreadableFile
 from firstsight.evaluation.calibration import Calibration
 from firstsight.methods import ZeroShotClassifier, find_method
-from firstsight.persistence.added_samples import count_added
-from firstsight.persistence.class_table import lost_changes
+from firstsight.persistence.added_samples import logged_calls
+from firstsight.persistence.class_table import unsaid_changes
 from firstsight.persistence.model_schema import (
     FORMAT,
+    BackboneUsed,
     CalibrationNumbers,
     ModelFile,
     PipelineSteps,
@@ -106,34 +107,102 @@ def save(
         _write(model, folder, Provenance.read(provenance), steps, step_arrays)
 
 
-def check_no_lost_changes(folder: str | Path, descriptions: pd.DataFrame) -> None:
-    """Raise if replacing a model would lose classes that were added or removed, which `descriptions` do not say."""
+@dataclass(frozen=True, eq=False)
+class FormerChanges:
+    """What was taught to the model of a folder since its training, and a new table of classes does not say.
+
+    Attributes
+    ----------
+    taught : DataFrame
+        Classes that were added or described again, with their descriptions.
+    removed : list of str
+        Classes of the new table that were removed from the model.
+    calls : list of (array (m, d), list (m,), array (m,))
+        Features, labels and fingerprints of the labelled samples that each call added.
+    backbone : BackboneUsed or None
+        What made the features.
+    feature_names : list of str or None
+        What the features are called.
+    """
+
+    taught: pd.DataFrame
+    removed: list[str]
+    calls: list[tuple[np.ndarray, list[Any], np.ndarray]]
+    backbone: BackboneUsed | None
+    feature_names: list[str] | None
+
+    @property
+    def samples(self) -> int:
+        """How many labelled samples were added."""
+        return sum(len(labels) for _, labels, _ in self.calls)
+
+    def classes_as_text(self, table: pd.DataFrame) -> list[str]:
+        """What happened to each class, in words; `table` is the new one."""
+        known = set(map(str, table.index))
+        taught = [f"{name!r} was {'described again' if name in known else 'added'}" for name in self.taught.index]
+        return taught + [f"{name!r} was removed" for name in self.removed]
+
+
+def read_changes(folder: str | Path, descriptions: pd.DataFrame) -> FormerChanges | None:
+    """What was taught to the model of a folder since its training, and `descriptions` do not say; None without any."""
     folder = Path(folder)
     if not (folder / MODEL).is_file():
-        return
+        return None
     try:
         file, arrays = _contents(folder)
         columns = file.values.get("attribute_names_in_")
         known = pd.DataFrame(arrays["descriptions_"], index=file.values["classes_"], columns=columns)
-        lost, samples = lost_changes(file.values, known, descriptions), count_added(file.values)
+        taught, removed = unsaid_changes(file.values, known, descriptions)
+        calls = logged_calls(file.values, arrays)
     except (FirstsightError, OSError, ValueError, LookupError, TypeError, SafetensorError) as error:
         raise BadInput(
             f"{folder} holds a model that cannot be read, so what was taught to it would be lost ({error}) Choose "
             "another folder, or give --overwrite (overwrite=True) to replace it."
         ) from error
-    if lost:
+    if not (len(taught) or removed or calls):
+        return None
+    names = file.values.get("feature_names_in_")
+    return FormerChanges(taught, removed, calls, file.provenance.backbone, names)
+
+
+def check_no_lost_changes(folder: str | Path, descriptions: pd.DataFrame) -> None:
+    """Raise if replacing a model would lose classes or samples that were taught to it since its training."""
+    changes = read_changes(folder, descriptions)
+    if changes is None:
+        return
+    if lost := changes.classes_as_text(descriptions):
         more = f" and {len(lost) - 3} more changes" if len(lost) > 3 else ""
         raise BadInput(
             f"Since the model in {folder} was trained, its classes were changed, and replacing it would lose that: "
             f"{', '.join(lost[:3])}{more}. To keep the changes, write its classes to a table (`firstsight classes list "
             f"{folder} --csv FILE`) and use that; to drop them, give --overwrite (overwrite=True)."
         )
-    if samples:
-        raise BadInput(
-            f"{counted(samples, 'labelled sample')} {'was' if samples == 1 else 'were'} added to the model in {folder} "
-            "since it was trained, and replacing it would lose them. Put the images into the training folder and give "
-            "--overwrite (overwrite=True), or choose another folder."
-        )
+    added = counted(changes.samples, "labelled sample")
+    raise BadInput(
+        f"{added} {'was' if changes.samples == 1 else 'were'} added to the model in {folder} since it was trained, and "
+        "replacing it would lose them. Put the images into the training folder and give --overwrite (overwrite=True), "
+        "or choose another folder."
+    )
+
+
+class HasModel(Protocol):
+    """A model with its provenance, such as a `Recognizer`."""
+
+    model: ZeroShotClassifier
+    provenance: Provenance
+
+
+@contextmanager
+def replacing(folder: str | Path, descriptions: pd.DataFrame, saved: HasModel) -> Iterator[FormerChanges | None]:
+    """Replace the model of a folder by `saved` at the end of a `with` block, which gets what was taught to the old one.
+
+    Others who change the folder wait, so nothing that is taught meanwhile is lost; an error in the block leaves the
+    folder as it was.
+    """
+    folder = check_target(folder)
+    with locked(folder):
+        yield read_changes(folder, descriptions)
+        _write(saved.model, folder, saved.provenance)
 
 
 @contextmanager

@@ -45,6 +45,7 @@ from firstsight.recognition.names import (
     read_classes,
 )
 from firstsight.recognition.recognizer import Recognizer
+from firstsight.recognition.relearning import changes_to_keep, check_samples_can_be_kept, save_again
 from firstsight.recognition.scoring import in_training, remember_samples
 
 Table = pd.DataFrame | str | Path
@@ -195,8 +196,8 @@ def learn(
     checkpoint : str or Path, optional
         Where the state of a running fit is kept; next to `out` if that is given.
     overwrite : bool
-        Replace a model in `out` even if classes that were taught to it, or removed from it, since its training are
-        lost; otherwise this is refused.
+        Forget what was taught to a model in `out` since its training: classes added, described again or removed, and
+        labelled images added. Otherwise this is kept, and logged.
     verbose : bool
         Show a progress bar when a terminal is there.
 
@@ -206,17 +207,14 @@ def learn(
         The model, ready to answer.
     """
     encoding: dict[str, Any] = {"backbone": backbone, "batch_size": batch_size, "runtime": runtime, "device": device}
-    if classes is None:
-        raise BadInput("`classes` is missing; give the names or descriptions of the classes to recognise.")
     with _checkpointed(out, checkpoint) as state_path:
         if images is None:
             check_no_images_needed(method, unlabeled=unlabeled, unseen=unseen, split=split)
-        descriptions, words = read_classes(classes, backbone, prompt, device)
-        if out is not None and not overwrite:
-            check_no_lost_changes(check_target(out), descriptions)
+        given, words = read_classes(classes, backbone, prompt, device)
+        descriptions, former = changes_to_keep(out, given, overwrite)
         if images is None:
-            recognizer = learn_names(descriptions, words, method, parameters, encoding)
-            return _finish(recognizer, out, None, overwrite)
+            recognizer = learn_names(descriptions, words, method, parameters, encoding, former)
+            return _finish(recognizer, out, None, overwrite, given)
         held_out = held_out_classes(descriptions, unseen, split)
         source = _read_labelled(images, descriptions, held_out)
         check_text_encoder(method, descriptions, _backbone_name(source, backbone))
@@ -226,6 +224,7 @@ def learn(
         training = _training_set(images, labelled, ~test_rows, descriptions, pool)
         seed = _seed_for(method, random_state)
         estimator = _make_estimator(method, parameters, training, seed, state_path, verbose)
+        check_samples_can_be_kept(former, estimator, descriptions, labelled.backbone, labelled.feature_names)
         began = time.perf_counter()
         _fit(estimator, training)
         _remember_samples(estimator, labelled, ~test_rows, pool)
@@ -244,7 +243,7 @@ def learn(
             facts["evaluation"] = evaluate_held_out(estimator, labelled, test_rows, held_out)
         encoding["backbone"] = backbone if location else None
         recognizer = Recognizer(estimator, Provenance.of(estimator, training, **facts), **encoding)
-        return _finish(recognizer, out, state, overwrite)
+        return _finish(recognizer, out, state, overwrite, given)
 
 
 def _backbone_name(source: FeatureFile | ImageFolder, backbone: str | Path) -> str | None:
@@ -293,13 +292,23 @@ def forget_checkpoint(estimator: ZeroShotClassifier) -> str | None:
     return checkpoint
 
 
-def _finish(recognizer: Recognizer, out: str | Path | None, state: str | None, overwrite: bool) -> Recognizer:
+def _finish(
+    recognizer: Recognizer,
+    out: str | Path | None,
+    state: str | None,
+    overwrite: bool,
+    classes: pd.DataFrame | None = None,
+) -> Recognizer:
     """Save the recognizer if wanted, then remove the state of its fit.
 
-    Classes may have been taught to the old model while the new one was fitted; `save` checks that again.
+    Classes may have been taught to the old model while the new one was fitted; that is looked at again. They are kept
+    where the table of `classes` is given, and the model is not replaced otherwise.
     """
     if out is not None:
-        save(recognizer.model, out, recognizer.provenance, overwrite=overwrite)
+        if classes is None or overwrite:
+            save(recognizer.model, out, recognizer.provenance, overwrite=overwrite)
+        else:
+            save_again(recognizer, out, classes)
     for path in _states(Path(state)) if state else ():
         path.unlink(missing_ok=True)
     return recognizer

@@ -17,8 +17,11 @@ from firstsight.encoders.backbone import DEFAULT, LETTERS
 from firstsight.encoders.descriptions import TextEncoder, checked_prompts, describe, read_words
 from firstsight.errors import BadInput
 from firstsight.methods import Method, ZeroShotClassifier, find_method, make_estimator
+from firstsight.persistence.model_folder import FormerChanges
 from firstsight.persistence.model_schema import PictureCounts, Provenance
 from firstsight.recognition.recognizer import Recognizer
+from firstsight.recognition.relearning import check_samples_can_be_kept
+from firstsight.recognition.scoring import remember_samples
 
 Classes = pd.DataFrame | str | Path | Sequence[str]
 
@@ -32,12 +35,14 @@ def local_path(model: str | Path) -> dict[str, str]:
 
 
 def read_classes(
-    classes: Classes, backbone: str | Path, prompt: str | Sequence[str] | None, device: str
+    classes: Classes | None, backbone: str | Path, prompt: str | Sequence[str] | None, device: str
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The descriptions of classes, and what is known of the text encoder that made them.
 
     Names and texts are described by the backbone's text tower; tables of numbers are descriptions already.
     """
+    if classes is None:
+        raise BadInput("`classes` is missing; give the names or descriptions of the classes to recognise.")
     words = read_words(classes)
     if words is None:
         if prompt:
@@ -94,10 +99,12 @@ def learn_names(
     method: Method | None,
     parameters: Mapping[str, Any] | None,
     encoding: Mapping[str, Any],
+    former: FormerChanges | None = None,
 ) -> Recognizer:
     """Make a model without an image: the answers of a vision-language model, for these classes.
 
-    `facts` are what `read_classes` knows of the text encoder, `encoding` the backbone and how it runs.
+    `facts` are what `read_classes` knows of the text encoder, `encoding` the backbone and how it runs, `former` what
+    is to be kept of the model that this one replaces.
     """
     began = time.perf_counter()
     estimator = make_estimator(method or NAMES_METHOD, parameters)
@@ -116,6 +123,7 @@ def learn_names(
             f"descriptions have {len(columns)} ({columns[0]}, …). Give names or texts of classes and a backbone such "
             f"as {EXAMPLE}, or labelled images."
         )
+    check_samples_can_be_kept(former, estimator, descriptions, encoder.facts)
     fit_without_samples(estimator, descriptions, encoder.dim)
     provenance = {
         **facts,
@@ -128,7 +136,9 @@ def learn_names(
 
 
 def fit_without_samples(estimator: ZeroShotClassifier, descriptions: pd.DataFrame, dim: int) -> None:
-    """Fit a method that needs no samples."""
+    """Fit a method that needs no samples; the model knows that training had no image."""
     table = descriptions.set_axis([str(name) for name in descriptions.index], axis=0)
     table.columns = table.columns.astype(str)
-    estimator.fit(np.empty((0, dim), dtype=np.float32), np.array([], dtype=str), table)
+    none = np.empty((0, dim), dtype=np.float32)
+    estimator.fit(none, np.array([], dtype=str), table)
+    remember_samples(estimator, labelled=(none, np.empty(0, dtype=np.uint64)))
