@@ -151,3 +151,24 @@ def test_a_method_that_cannot_says_which_can(images, learned):
     other = learn(images, table, backbone=LETTERS, method="eszsl", unseen=UNSEEN)
     with pytest.raises(BadInput, match=r"ESZSL cannot learn from more samples.*learn` again.*kernel-prototypes"):
         other.add_images(images)
+    with pytest.raises(BadInput, match="ESZSL cannot learn from more samples"):
+        other.suggest(images)
+
+
+def test_suggested_images_are_new_ones_and_no_two_are_copies(model, images, new):
+    shutil.copy(new / "wedge" / "0.png", new / "wedge" / "copy.png")
+    chosen = model.suggest([images, new], 100)
+    assert {name.rsplit("/", 2)[1] for name in chosen} == set(UNSEEN)  # the model was trained on the other classes
+    assert len(chosen) == 8
+    two = model.suggest(new, 2)
+    assert {name.rsplit("/", 2)[1] for name in two} == set(UNSEEN)
+    model.add_images(two, [name.rsplit("/", 2)[1] for name in two])
+    assert not set(two) & set(model.suggest(new, 100))
+    model.add_images(new)
+    with pytest.raises(BadInput, match="knows the label of each of these 9 images"):
+        model.suggest(new)
+
+
+def test_rows_are_suggested_by_their_numbers(model, new):
+    made = embed(new, backbone=LETTERS)
+    assert sorted(model.suggest(made.features, 8)) == list(range(8))

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from firstsight.errors import BadInput
+from firstsight.methods._coverage import most_covering
 from firstsight.methods._validation import label_indices, numbers_in_range, require_finite
-from firstsight.methods.base import ZeroShotClassifier, restored_on_error
+from firstsight.methods.base import ZeroShotClassifier, restored_on_error, scale
 
 
 class IncrementalClassifier(ZeroShotClassifier):
@@ -18,7 +19,8 @@ class IncrementalClassifier(ZeroShotClassifier):
     A subclass writes `_added_rows(X)`, what it keeps of scaled samples (m, r), and `_condition(rows, codes, A)`, which
     sets the fitted state to that of the fit plus all these samples: `codes (m,)` are training codes, those from the
     fit's number of seen classes on belong to classes with the scaled descriptions `A (j, a)`. Without samples it
-    restores the state of the fit. Arrays are replaced, never written into: a shallow copy of a model is independent.
+    restores the state of the fit. Arrays are replaced, never written into: a shallow copy of a model is independent. A
+    subclass may write `_coverage(X)`, which `suggest` uses.
     """
 
     # Of the samples that were added: rows (m, r), codes (m,), calls (m,) and, of classes that only they made known,
@@ -98,6 +100,29 @@ class IncrementalClassifier(ZeroShotClassifier):
             self._set_added(**rest, descriptions=known["descriptions"][:used])
         return self
 
+    def suggest(self, X_unlabeled: ArrayLike, n: int = 10) -> np.ndarray:
+        """Choose the samples whose labels would help most: together, they represent what the model does not know yet.
+
+        Parameters
+        ----------
+        X_unlabeled : DataFrame or array (m, d)
+            Features of samples without labels, as in `predict`.
+        n : int
+            How many to choose.
+
+        Returns
+        -------
+        array of int
+            Row numbers, the most useful first; fewer than `n` if the others are copies of these.
+        """
+        features = self.check_features(X_unlabeled)
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise BadInput(f"`n` must be the number of samples to choose, from 1 upwards, but is {n!r}; try 10.")
+        with numbers_in_range(self, features):
+            points, known, certainty = self._coverage(self._scale_features(features))
+            require_finite(points)
+        return most_covering(points, int(n), known, certainty)
+
     def check_added_samples(self) -> None:
         """Raise ValueError unless added samples that came from a file belong to this model."""
         added, names = self._added(), {"rows", "codes", "calls", "descriptions"}
@@ -121,6 +146,11 @@ class IncrementalClassifier(ZeroShotClassifier):
 
     def _added_rows(self, X: np.ndarray) -> np.ndarray:
         raise NotImplementedError
+
+    def _coverage(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Points (m, e) of scaled samples for `suggest`; means (k, e) of known classes, and their certainty (k,)."""
+        points = scale("unit", {}, X)
+        return points, points[:0], np.empty(0)
 
     def _condition(self, rows: np.ndarray, codes: np.ndarray, A: np.ndarray) -> None:
         raise NotImplementedError

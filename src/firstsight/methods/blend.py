@@ -300,6 +300,13 @@ class Blend(IncrementalClassifier):
             )
         return X
 
+    def _coverage(self, X):
+        able = [(weight, part) for weight, _, part in self._weighted() if isinstance(part, IncrementalClassifier)]
+        if not able:
+            return super()._coverage(X)
+        part = max(able, key=lambda pair: pair[0])[1]
+        return part._coverage(part._scale_features(_as_type(part, X)))
+
     def _condition(self, rows, codes, A):
         k = self.n_fitted_classes_
         known = np.arange(k + len(A))

@@ -125,6 +125,13 @@ class Cosine(IncrementalClassifier):
         position[codes] = np.arange(len(codes))
         return position
 
+    def _coverage(self, X):
+        if not self.cache_:
+            return super()._coverage(X)
+        counts = self.cache_["counts"].astype(np.intp)
+        sums = np.add.reduceat(self.cache_["samples"], np.cumsum(counts) - counts)
+        return unit(X), sums / counts[:, None], counts / (counts + 1)
+
     def _added_rows(self, X):
         return unit(X)
 

@@ -120,14 +120,15 @@ class _Log:
         return call if call in self.calls and self.change_of(call) == change else None
 
 
-def require_incremental(model: ZeroShotClassifier) -> None:
-    """Raise `BadInput` if the method of a model cannot learn from added samples."""
+def require_incremental(model: ZeroShotClassifier) -> IncrementalClassifier:
+    """Return the model, or raise `BadInput` if its method cannot learn from added samples."""
     if not isinstance(model, IncrementalClassifier):
         able = [name for name, cls in all_methods().items() if issubclass(cls, IncrementalClassifier)]
         raise BadInput(
             f"{type(model).__name__} cannot learn from more samples without another fit; put them into the training "
             f"folder and run `firstsight learn` again, or use a method that can: {', '.join(able)}."
         )
+    return model
 
 
 def described_labels(model: ZeroShotClassifier, labels: Sequence[Any]) -> list[Any]:

@@ -347,6 +347,34 @@ class Recognizer:
             self.model, added = add_samples(self.model, X[rows], *chosen)
         return replace(added, trained=len(X) - len(rows), skipped=samples.skipped)
 
+    def suggest(self, images: Any, n: int = 10, *, progress: ShowProgress | None = None) -> list[str | int]:
+        """Choose the images whose labels would help most; label them and pass them to `add_images`.
+
+        Images that the model was trained on, or that were added, are left out; of copies, one is chosen.
+
+        Parameters
+        ----------
+        images : path, image, array or list
+            What `predict` takes; labels, such as sub-folders, are not used.
+        n : int
+            How many to choose.
+        progress : callable, optional
+            Called as `progress(done, total)`.
+
+        Returns
+        -------
+        list of str or int
+            Names of files (row numbers of features), the most useful first.
+        """
+        model = require_incremental(self.model)
+        samples = self._read(images, progress)
+        X = np.asarray(samples.features)
+        status = in_training(model, X, samples.fingerprints) or [None] * len(X)
+        new = np.flatnonzero(np.array(status) != "labelled")
+        if not len(new):
+            raise BadInput(f"The model knows the label of each of these {counted(len(X), 'image')}; give other ones.")
+        return [samples.names[row] for row in new[model.suggest(X[new], n)].tolist()]
+
     def correct(self, image: Any, label: Any) -> AddedSamples:
         """Learn at once what one image shows; a label that was given to it before is replaced.
 

@@ -342,6 +342,9 @@ class KernelPrototypes(IncrementalClassifier):
         if hasattr(self, "added_samples_") and self.added_samples_["rows"].shape[1:] != (width,):
             raise ValueError(f"added_samples_ must hold rows of {width} numbers")
 
+    def _coverage(self, X):
+        return self._embed(X), self.seen_means_, self.certainty_
+
     def _added_rows(self, X):
         whitened, units = self._whitened(X)
         return whitened if units is None else np.hstack([whitened, units])
