@@ -189,3 +189,22 @@ def test_names_without_images_that_make_no_model_are_rejected(dual_encoder, give
 def test_a_vision_model_has_no_text_tower(backbone):
     with pytest.raises(BadInput, match="the backbone tiny has no text tower"):
         learn(classes=NAMES, backbone=backbone)
+
+
+def test_labelled_images_are_added_later_and_kept_when_names_change(dual_encoder, photos, tmp_path):
+    for number in (0, 1):
+        Image.fromarray(photos[number]).save(tmp_path / f"{number}.png")
+    learn(classes=NAMES, backbone=dual_encoder, out=tmp_path / "model")
+    assert Recognizer.load(tmp_path / "model").predict(tmp_path / "0.png").in_training == ["no"]
+    with Recognizer.changing(tmp_path / "model") as model:
+        model.add_images([tmp_path / "0.png", tmp_path / "1.png"], ["wolf", "owl"])
+    taught = Recognizer.load(tmp_path / "model")
+    assert taught.predict(tmp_path / "0.png").in_training == ["labelled"]
+    assert sorted(taught.model.seen_classes_) == ["owl", "wolf"]
+    again = learn(classes=[*NAMES, "horse"], backbone=dual_encoder, out=tmp_path / "model")
+    X = again.backbone(photos)[0]
+    scores = again.model.decision_function(X, classes=NAMES)
+    np.testing.assert_allclose(scores, taught.model.decision_function(X), atol=1e-5)
+    assert sorted(again.model.seen_classes_) == ["owl", "wolf"]
+    with pytest.raises(BadInput, match="of the class 'wolf', which the table of classes does not describe"):
+        learn(classes=["owl", "horse"], backbone=dual_encoder, out=tmp_path / "model")
