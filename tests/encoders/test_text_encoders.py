@@ -80,6 +80,40 @@ def test_clip_gives_its_projected_text_features(clip):
     assert "photo" in encoder.prompt
 
 
+def test_an_ensemble_is_the_direction_of_the_mean_of_its_texts(dual_encoder):
+    encoder = TextEncoder(dual_encoder)
+    one, two, three = encoder.encode(["a red fox", "a photo of a fox", "a grey wolf"])
+    found = encoder.encode_ensembles([["a red fox", "a photo of a fox"], ["a grey wolf"]])
+    np.testing.assert_allclose(found, [(one + two) / np.linalg.norm(one + two), three], atol=1e-6)
+
+
+def test_the_fingerprint_follows_weights_and_words_and_not_the_place(dual_encoder, make_dual_encoder, bert, tmp_path):
+    known = TextEncoder(dual_encoder).fingerprint
+    moved = shutil.copytree(dual_encoder, tmp_path / "moved")
+    assert TextEncoder(moved).fingerprint == known
+    (moved / "README.md").write_text("says nothing about vectors")
+    assert TextEncoder(moved).fingerprint == known
+    tokenizer = (moved / "tokenizer.json").read_text()
+    (moved / "tokenizer.json").write_text(tokenizer.replace('"fox"', '"dog"'))
+    assert TextEncoder(moved).fingerprint != known
+    assert TextEncoder(make_dual_encoder(seed=1)).fingerprint != known
+    sentences = shutil.copytree(bert, tmp_path / "sentences")
+    assert TextEncoder(sentences).fingerprint == TextEncoder(bert).fingerprint
+    (sentences / "1_Pooling" / "config.json").write_text("{}")
+    assert TextEncoder(sentences).fingerprint != TextEncoder(bert).fingerprint
+
+
+def test_a_model_is_loaded_once(dual_encoder, monkeypatch):
+    transformers = pytest.importorskip("transformers")
+    calls, load = [], transformers.AutoModel.from_pretrained
+    monkeypatch.setattr(transformers.AutoModel, "from_pretrained", lambda *a, **k: calls.append(a) or load(*a, **k))
+    encoder = TextEncoder(dual_encoder)
+    assert calls == []
+    encoder.encode(["fox"])
+    encoder.encode(["wolf"])
+    assert len(calls) == 1
+
+
 def test_code_that_a_model_names_is_not_run(bert, tmp_path):
     folder = shutil.copytree(bert, tmp_path / "evil")
     modules = json.loads((folder / "modules.json").read_text())

@@ -68,6 +68,16 @@ def test_names_are_enough_and_the_answer_is_that_of_the_vision_language_model(
     assert not hasattr(made.model, "calibration_")
 
 
+def test_descriptions_that_its_text_encoder_made_before_give_the_same_model(dual_encoder, photos, tmp_path):
+    firstsight.describe(NAMES, encoder=dual_encoder, out=tmp_path / "descriptions.csv")
+    made = learn(classes=tmp_path / "descriptions.csv", backbone=dual_encoder)
+    expected = learn(classes=NAMES, backbone=dual_encoder)
+    X = made.backbone(photos)[0]
+    np.testing.assert_array_equal(made.model.decision_function(X), expected.model.decision_function(X))
+    made.add_classes(["horse"])
+    assert made.provenance.text_encoder.name == dual_encoder.name
+
+
 def test_several_prompts_are_an_ensemble(dual_encoder, photos):
     prompts = ["a photo of a {}.", "a drawing of a {}."]
     made = learn(classes=NAMES, backbone=dual_encoder, prompt=prompts)
@@ -138,7 +148,7 @@ def test_names_describe_the_classes_of_labelled_images_too(dual_encoder, photos,
         learn(tmp_path / "images", NAMES, backbone=dual_encoder)
 
 
-def test_descriptions_of_another_text_encoder_are_rejected_before_the_images_are_read(dual_encoder, tmp_path):
+def test_descriptions_of_another_text_encoder_are_noticed_before_the_images_are_read(dual_encoder, tmp_path, caplog):
     vectors = np.random.default_rng(0).normal(size=(3, 12))
     foreign = pd.DataFrame(vectors, index=NAMES, columns=[f"minilm:{number}" for number in range(12)])
     features = FeatureFile(
@@ -155,6 +165,11 @@ def test_descriptions_of_another_text_encoder_are_rejected_before_the_images_are
     for images in (tmp_path, None):
         with pytest.raises(BadInput, match="descriptions were made by minilm"):
             learn(images, foreign, method=Cosine(), backbone=dual_encoder)
+    assert not caplog.records
+    with pytest.raises(BadInput, match="could be read"):
+        learn(tmp_path, foreign, method="eszsl", backbone=dual_encoder)
+    (warning,) = [record.getMessage() for record in caplog.records if "one space" in record.getMessage()]
+    assert f"--encoder {dual_encoder}" in warning
     assert learn(features, foreign, method="eszsl").model.n_features_in_ == 12  # learns how the two go together
 
 

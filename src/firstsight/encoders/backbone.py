@@ -74,6 +74,15 @@ def read_json(path: Path) -> Any:
         raise UnreadableFile(f"{path} could not be read as JSON ({error}); restore the model's folder.") from error
 
 
+def has_text_tower(folder: Path) -> bool:
+    """Whether a model has a text and an image tower that share one space, as CLIP and SigLIP have."""
+    path = folder / "config.json"
+    config = read_json(path) if path.exists() else {}
+    if not isinstance(config, dict):
+        raise UnreadableFile(f"{path} must hold a JSON object; restore the model's folder.")
+    return "vision_config" in config and "text_config" in config
+
+
 def _content_hash(path: Path) -> bytes:
     if path.suffix == ".json":
         values = read_json(path)
@@ -211,6 +220,11 @@ class Backbone:
         texts = [self.folder / name for name in ("config.json", "preprocessor_config.json", "processor_config.json")]
         content = hash_files([*weights_of(self.folder), *(path for path in texts if path.is_file())])
         return hashlib.sha256(f"{VERSION} {content}".encode()).hexdigest()[:32]
+
+    @property
+    def has_text_tower(self) -> bool:
+        """Whether it encodes texts in the same space, as CLIP and SigLIP do."""
+        return has_text_tower(self.folder)
 
     def prepare(self, picture: Image.Image) -> np.ndarray:
         """A picture → the (3, h, w) float32 array that the model looks at."""

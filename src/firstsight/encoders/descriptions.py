@@ -23,6 +23,7 @@ from firstsight.encoders.backbone import (
     at_home,
     check_declared_size,
     find_model,
+    has_text_tower,
     hash_files,
     read_json,
     transformers_quietly,
@@ -393,11 +394,7 @@ class TextEncoder:
             raise UnknownName("precision", precision, PRECISIONS)
         self._device, self._precision = find_device(device), precision
         self._folder = find_model(encoder, "a text model", DEFAULT_ENCODER)
-        path = self._folder / "config.json"
-        config = read_json(path) if path.exists() else {}
-        if not isinstance(config, dict):
-            raise UnreadableFile(f"{path} must hold a JSON object; restore the model's folder.")
-        self.is_clip = "vision_config" in config and "text_config" in config
+        self.is_clip = has_text_tower(self._folder)
         self.name = self._folder.resolve().name if at_home(encoder).is_dir() else str(encoder)
 
     @property

@@ -217,7 +217,8 @@ def learn(
             return _finish(recognizer, out, None, overwrite, given)
         held_out = held_out_classes(descriptions, unseen, split)
         source = _read_labelled(images, descriptions, held_out)
-        check_text_encoder(method, descriptions, _backbone_name(source, backbone))
+        encoded_here = backbone if isinstance(source, ImageFolder) else None
+        check_text_encoder(method, descriptions, _backbone_name(source, backbone), encoded_here)
         labelled = embed(source, **encoding, verbose=verbose) if isinstance(source, ImageFolder) else source
         pool = None if unlabeled is None else embed(unlabeled, labelled=False, **encoding, verbose=verbose)
         test_rows = np.isin(labelled.labels or [], sorted(held_out))

@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 
 from firstsight import encoders
+from firstsight._io.terminal import logger
 from firstsight.data import read_descriptions
 from firstsight.data.shared_space import in_shared_space, same_encoder, text_encoder_of
-from firstsight.encoders.backbone import DEFAULT, LETTERS
+from firstsight.encoders.backbone import DEFAULT, LETTERS, Backbone
 from firstsight.encoders.descriptions import TextEncoder, checked_prompts, describe, read_words
 from firstsight.errors import BadInput
 from firstsight.methods import Method, ZeroShotClassifier, find_method, make_estimator
@@ -50,32 +51,63 @@ def read_classes(
         table = classes if isinstance(classes, pd.DataFrame) else read_descriptions(Path(str(classes)))
         name = text_encoder_of([str(column) for column in table.columns])
         return table, {} if name is None else {"text_encoder": {"name": name}}
-    encoder = None if str(backbone) in (DEFAULT, LETTERS) else TextEncoder(backbone, device=device)
-    if encoder is None or not encoder.is_clip:
+    if not _has_text_tower(backbone):
+        called = Path(backbone).name if Path(backbone).is_dir() else backbone
         raise BadInput(
-            f"The classes are names or texts, but the backbone {encoder.name if encoder else backbone} has no text "
-            f"tower to describe them with. Give a vision-language model such as {EXAMPLE} as the backbone, or turn "
-            "them into descriptions first (`firstsight describe`)."
+            f"The classes are names or texts, but the backbone {called} has no text tower to describe them with. Give "
+            f"a vision-language model such as {EXAMPLE} as the backbone, or turn them into descriptions first "
+            "(`firstsight describe`)."
         )
     if (known := words.index.nunique()) < 2:
         raise BadInput(f"There are names of {known} class{'es' * (known == 0)}; expected at least 2 to tell apart.")
+    encoder = TextEncoder(backbone, device=device)
     prompts = checked_prompts(prompt) or ([] if words.shape[1] else [encoder.prompt])
     facts = {"name": encoder.name, "fingerprint": encoder.fingerprint, "prompts": prompts}
     return describe(words, encoder=encoder, prompt=prompt), {"text_encoder": {**facts, **local_path(backbone)}}
 
 
-def check_text_encoder(method: Method | None, descriptions: pd.DataFrame, backbone: str | None) -> None:
-    """Raise if a method for shared spaces would compare images with texts of another model than the backbone."""
-    if method is None or backbone is None:
+def _has_text_tower(backbone: str | Path) -> bool:
+    return str(backbone) not in (DEFAULT, LETTERS) and Backbone(backbone).has_text_tower
+
+
+def check_text_encoder(
+    method: Method | None, descriptions: pd.DataFrame, name: str | None, backbone: str | Path | None = None
+) -> None:
+    """Look, before the long part, whether images and descriptions come from two models although one could make both.
+
+    That is an error for a method for shared spaces. Other methods learn how the two go together, and a warning says
+    that the backbone has a text tower of its own.
+
+    Parameters
+    ----------
+    method : str, class or estimator, optional
+        What was asked for; left out, the default.
+    descriptions : DataFrame
+        Of the classes; its columns name the text encoder, if there was one.
+    name : str or None
+        The backbone's name, where it is known.
+    backbone : str or Path, optional
+        The backbone, if it is still to encode the images.
+    """
+    encoder = text_encoder_of([str(column) for column in descriptions.columns])
+    if encoder is None or name is None or same_encoder(encoder, name):
         return
     chosen = find_method(method) if isinstance(method, str) else method
-    encoder = text_encoder_of([str(column) for column in descriptions.columns])
-    if chosen.shared_space and encoder is not None and not same_encoder(encoder, backbone):
-        name = method if isinstance(method, str) else getattr(chosen, "__name__", type(chosen).__name__)
+    advice = f"`firstsight describe CLASSES.csv --encoder {name if backbone is None else backbone}`"
+    if chosen is not None and chosen.shared_space:
+        called = method if isinstance(method, str) else getattr(chosen, "__name__", type(chosen).__name__)
         raise BadInput(
-            f"{name} compares images with descriptions directly, but images are encoded by {backbone} and the "
+            f"{called} compares images with descriptions directly, but images are encoded by {name} and the "
             f"descriptions were made by {encoder}; describe the classes with the backbone's own text encoder "
-            f"(`firstsight describe CLASSES.csv --encoder {backbone}`), or choose another method."
+            f"({advice}), or choose another method."
+        )
+    if backbone is not None and _has_text_tower(backbone):
+        logger.warning(
+            "the descriptions were made by %s, although the backbone %s has its own text encoder; described by that "
+            "(%s), images and texts would be in one space.",
+            encoder,
+            name,
+            advice,
         )
 
 
