@@ -34,7 +34,7 @@ slow: $(ALL) $(BROWSER)
 
 # Hostile files, crashes, full disks, extreme numbers and crowds: half an hour of one core; counts at the end.
 campaign: $(ALL)
-	$(BIN)/python -m pytest -m campaign -s tests/campaigns
+	$(BIN)/python -m pytest -m campaign -s tests/campaigns tests/serving
 
 # What README shows: the demo's figures, the tables, what its Python prints, the images. Run it on an idle machine: the demo
 # tells seconds. Needs chromium.

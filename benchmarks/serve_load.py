@@ -92,8 +92,9 @@ uvicorn.Server(config).run(sockets=[listening])
 class Server:
     """A server in a process of its own, on a free port of loopback; by default `firstsight serve`."""
 
-    def __init__(self, model: Path | None = None, code: str = SERVE):
-        words = [] if model is None else ["serve", str(model), "--port", "0", "--rate", "0", "--queue", "1024"]
+    def __init__(self, model: Path | None = None, code: str = SERVE, remember: int = 0):
+        limits = ["--rate", "0", "--queue", "1024", "--remember", str(remember)]
+        words = [] if model is None else ["serve", str(model), "--port", "0", *limits]
         self.process = subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().split()[-1].rstrip("/")

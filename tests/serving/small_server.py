@@ -12,8 +12,13 @@ import threading
 import time
 import urllib.request
 from collections.abc import Sequence
+from pathlib import Path
 
+import numpy as np
 from PIL import Image, ImageDraw
+
+from firstsight.methods import ZeroShotClassifier
+from firstsight.persistence.model_folder import load
 
 LETTERS = "áàâäéèêëíìîïóòôöúùûü"
 UNSEEN = "êóùï"
@@ -78,6 +83,14 @@ class Server:
             self.process.stdout.close()
             self.process.stderr.close()
         return code
+
+
+def log_of(model: str | Path | ZeroShotClassifier) -> dict[int, str]:
+    """The labels of samples that were added to a model and count, by fingerprint."""
+    model = model if isinstance(model, ZeroShotClassifier) else load(model)
+    log = getattr(model, "sample_log_", {"fingerprints": np.empty(0), "replaced_by": np.empty(0)})
+    rows = zip(log["fingerprints"].tolist(), getattr(model, "sample_log_labels_", []), log["replaced_by"], strict=True)
+    return {print_: label for print_, label, replaced in rows if not replaced}
 
 
 def teach(client, name, attributes=None, **more):

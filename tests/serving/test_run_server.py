@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 import signal
@@ -11,19 +12,25 @@ import threading
 import time
 
 import httpx
+import numpy as np
 import pytest
+from PIL import Image
 
 from firstsight.recognition import Recognizer
-from serving.small_server import CHANGE
+from serving.small_server import CHANGE, LETTERS, as_png, log_of
 
 
 def names_in(model) -> set[str]:
     return set(Recognizer.load(model).classes["class"].tolist())
 
 
-def teach_until_killed(server, word: str, after: float) -> set[str]:
-    """Two people teach until the server is killed; the classes that were acknowledged."""
+def teach_until_killed(server, word: str, after: float, first: int) -> tuple[set[str], dict[int, str]]:
+    """Two people teach and correct until the server is killed; the classes and corrections that were acknowledged.
+
+    `first` numbers their pictures, each of which differs from all others.
+    """
     acknowledged: set[str] = set()
+    corrected: dict[int, str] = {}
 
     def person(who):
         with httpx.Client(base_url=server.url, headers=CHANGE, timeout=300) as client:
@@ -35,29 +42,45 @@ def teach_until_killed(server, word: str, after: float) -> set[str]:
                     return
                 if answer.status_code == 201:
                     acknowledged.add(name)
+                content, label = numbered_picture(first + 2 * number + who), LETTERS[number % len(LETTERS)]
+                try:
+                    answer = client.post("/api/corrections", files={"picture": content}, data={"class": label})
+                except httpx.HTTPError:
+                    return
+                if answer.status_code == 201:
+                    corrected[int.from_bytes(hashlib.sha256(content).digest()[:8], "little")] = label
 
     people = [threading.Thread(target=person, args=(who,)) for who in range(2)]
     for one in people:
         one.start()
     until = time.monotonic() + 300
-    while len(acknowledged) < 2 and time.monotonic() < until:
+    while min(len(acknowledged), len(corrected)) < 2 and time.monotonic() < until:
         time.sleep(0.01)
     time.sleep(after)
     server.stop(signal.SIGKILL)
     for one in people:
         one.join()
-    return acknowledged
+    return acknowledged, corrected
+
+
+def numbered_picture(number: int) -> bytes:
+    pixels = np.full((24, 24), 255, dtype=np.uint8)
+    pixels[4:20, 4:20] = np.random.default_rng(number).integers(0, 2, (16, 16)) * 255
+    return as_png(Image.fromarray(pixels))
 
 
 def kill(server, model, times: int) -> None:
     taught: set[str] = set()
+    learned: dict[int, str] = {}
     for number in range(times):
         running = server(model)
         there = {one["class"] for one in httpx.get(f"{running.url}/api/classes", timeout=300).json()["classes"]}
         assert taught <= there, f"lost after {number} kills: {taught - there}"
-        taught |= teach_until_killed(running, f"kill {number}", after=0.037 * number % 0.5)
+        new, corrected = teach_until_killed(running, f"kill {number}", 0.037 * number % 0.5, first=10_000 * number)
+        taught, learned = taught | new, learned | corrected
         assert taught <= names_in(model)
-    assert len(taught) >= 2 * times
+        assert learned.items() <= log_of(model).items()
+    assert min(len(taught), len(learned)) >= 2 * times
     assert [path.name for path in model.parent.iterdir() if not path.name.startswith(".model")] == ["model"]
 
 
@@ -94,7 +117,7 @@ def _head_without_end(url: str) -> None:
         assert b" 400 " in line.recv(100)
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_twenty_kills_lose_nothing_that_was_acknowledged(server, model):
     kill(server, model, 20)
 

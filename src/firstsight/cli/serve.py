@@ -73,12 +73,14 @@ def serve(
     device: Device = "cpu",
     max_upload: Annotated[int, typer.Option(min=1, max=1024, help="MiB that one picture may have.")] = 32,
     max_classes: Annotated[int, typer.Option(min=1, help="Classes to which teaching may bring the model.")] = 10_000,
+    max_added: Annotated[int, typer.Option(min=1, help="Samples to which corrections may bring the model.")] = 2_000,
     max_kept: Annotated[int, typer.Option(min=1, help="MiB that kept pictures may have together.")] = 1024,
     rate: Annotated[float, typer.Option(min=0, help="Requests per second of one client; 0: any number.")] = 50.0,
     timeout: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds in which a request must arrive.")] = 15.0,
     max_connections: Annotated[int, typer.Option(min=8, help="Open connections of a process.")] = 512,
     queue: Annotated[int, typer.Option(min=1, help="Pictures that may wait.")] = 256,
     batch_size: Annotated[int, typer.Option(min=1, help="Pictures that are recognised together.")] = 32,
+    remember: Annotated[int, typer.Option(min=0, help="Pictures whose features stay in memory.")] = 256,
     log_format: Annotated[LogFormat, typer.Option(help="Lines for people, or a JSON object each.")] = LogFormat.text,
 ) -> None:
     """Start a server for a model: a page and a JSON API. It prints its address; `firstsight -v serve` logs requests."""
@@ -86,6 +88,8 @@ def serve(
 
     data = {"keep": keep, "samples": samples, "before": before, "results": results}
     limits = {"rate": rate, "timeout": timeout, "connections": max_connections, "queue": queue}
+    most = {"max_classes": max_classes, "max_added": max_added, "remember": remember, "batch_size": batch_size}
+    sizes = {"upload_bytes": max_upload << 20, "keep_bytes": max_kept << 20}
     serve(
         model,
         demo=demo,
@@ -98,12 +102,10 @@ def serve(
         backbone=backbone,
         text_encoder=text_encoder,
         device=device,
-        upload_bytes=max_upload << 20,
-        max_classes=max_classes,
-        keep_bytes=max_kept << 20,
-        batch_size=batch_size,
         **data,
         **limits,
+        **most,
+        **sizes,
         **_log(log_format),
     )
 

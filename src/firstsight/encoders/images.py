@@ -9,7 +9,7 @@ import os
 import threading
 import time
 import uuid
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -83,6 +83,9 @@ class ImageEncoder:
         torch's.
     precision : {"float32", "bfloat16"}
         Of the matrix products; features are float32.
+    remember : int
+        How many of the pictures that `prepare` was given last keep their features in memory: they are not decoded and
+        not encoded again.
     """
 
     def __init__(
@@ -94,6 +97,7 @@ class ImageEncoder:
         runtime: str = "auto",
         device: str = "cpu",
         precision: str = "float32",
+        remember: int = 0,
     ):
         if batch_size < 1:
             raise BadInput(f"`batch_size` must be at least 1, but is {batch_size}; 32 is customary.")
@@ -108,6 +112,8 @@ class ImageEncoder:
         self._stores: dict[str, FeatureCache] = {}  # by runtime: their features agree, but not to the last bit
         self._dim: int | None = None
         self._lock = threading.RLock()
+        self.remember = remember
+        self._remembered: OrderedDict[bytes, np.ndarray] = OrderedDict()
 
     @property
     def backbone(self) -> str:
@@ -178,8 +184,13 @@ class ImageEncoder:
 
         For whoever gathers pictures one by one: this part runs in many threads, and what it makes is small.
         """
+        key = hashlib.sha256(content).digest()
+        with self._lock:
+            if (known := self._remembered.get(key)) is not None:
+                self._remembered.move_to_end(key)
+                return Prepared(None, filename, key, known)
         with quiet_pillow:
-            return Prepared(self._pixels(content), filename, hashlib.sha256(content).digest())
+            return Prepared(self._pixels(content), filename, key)
 
     def encode_images(self, pictures: Sequence[Source]) -> np.ndarray:
         """Features (n, d) float32, a row for every picture; the first that cannot be read is refused.
@@ -222,7 +233,7 @@ class ImageEncoder:
         content: bytes | InMemory
         key = b""
         if isinstance(source, Prepared):
-            return _Picture(source.key, pixels=source.pixels)
+            return _Picture(source.key, source.features, source.pixels)
         if isinstance(source, Path):
             try:
                 content = read_content(source)
@@ -258,6 +269,12 @@ class ImageEncoder:
             )
             self._dim = self._backbone.features_of_one(run, example).shape[1]
             self._run = run
+
+    def _keep(self, key: bytes, features: np.ndarray) -> None:
+        with self._lock:
+            self._remembered[key] = features
+            while len(self._remembered) > self.remember:
+                self._remembered.popitem(last=False)
 
     def _open_stores(self) -> dict[str, FeatureCache]:
         with self._lock:
@@ -318,8 +335,10 @@ class _Job:
         rows = encoder._encode_batch([pixels for _, _, pixels in self.waiting])
         for (index, key, _), row in zip(self.waiting, rows, strict=True):
             self.features[index] = row
-            if isinstance(self.sources[index], Path) and encoder.cache:  # an upload is kept nowhere
+            if isinstance(self.sources[index], Path) and encoder.cache:  # an upload never gets to the disk
                 encoder._stores[encoder._running].put(key, row)
+            elif isinstance(self.sources[index], Prepared):
+                encoder._keep(key, row)
         self.waiting.clear()
 
 
@@ -446,9 +465,10 @@ def _is_sound(record: np.void) -> bool:
 class Prepared:
     """A picture as its backbone looks at it; `ImageEncoder.prepare` makes it, `encode` takes it."""
 
-    pixels: np.ndarray
+    pixels: np.ndarray | None  # None where the features are known
     filename: str = ""
     key: bytes = b""  # SHA-256 of the file's content
+    features: np.ndarray | None = None
 
 
 Source = str | os.PathLike[str] | Image.Image | np.ndarray | Prepared

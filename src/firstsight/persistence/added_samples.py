@@ -256,6 +256,13 @@ def added_fingerprints(model: ZeroShotClassifier) -> np.ndarray:
     return _Log.of(model).fingerprints
 
 
+def log_content(model: ZeroShotClassifier) -> bytes:
+    """What changes with every sample that is added and every label that is replaced; nothing without such."""
+    log = _Log.of(model)
+    labels = "\0".join(str(label) for label in log.labels).encode("utf-8", "replace")
+    return labels + log.fingerprints.tobytes() + log.replaced_by.tobytes()
+
+
 def check_sample_log(model: ZeroShotClassifier) -> None:
     """Raise ValueError unless the log of a model from a file is one that this module writes."""
     if not hasattr(model, _LOG) and not hasattr(model, _LABELS):

@@ -7,8 +7,9 @@ writer at a time; a reader gets the old model or the new one, whole.
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -60,13 +61,29 @@ MODEL, ARRAYS, CARD = "model.json", "arrays.safetensors", "README.md"
 _CALIBRATION = "calibration/"
 
 
+Stamp = tuple[int, int, int]  # tells two writings of a folder apart
+
+
 @dataclass(eq=False)
 class SavedModel:
-    """What a model folder holds: the fitted model, with its calibration, its provenance, and what `model.json` says."""
+    """What a model folder holds: the fitted model, with its calibration, its provenance, and what `model.json` says.
+
+    `stamp` is `stamp_of` the folder with this model, where that is known.
+    """
 
     model: ZeroShotClassifier
     provenance: Provenance
     file: ModelFile
+    stamp: Stamp | None = None
+
+
+def stamp_of(folder: str | Path) -> Stamp | None:
+    """What tells this writing of a model folder from another one; None while there is no model."""
+    try:
+        status = os.stat(f"{folder}/{MODEL}")  # called for every image, and paths take longer to join than to look at
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def save(
@@ -206,16 +223,22 @@ def replacing(folder: str | Path, descriptions: pd.DataFrame, saved: HasModel) -
 
 
 @contextmanager
-def change(folder: str | Path, method: type[ZeroShotClassifier] | None = None) -> Iterator[SavedModel]:
+def change(
+    folder: str | Path,
+    method: type[ZeroShotClassifier] | None = None,
+    *,
+    read: Callable[[], SavedModel] | None = None,
+) -> Iterator[SavedModel]:
     """Change the model of a folder in a `with` block: what `.model` is at its end replaces the old one.
 
-    Others who change the folder wait, so no change is lost; an error in the block leaves the folder as it was.
+    Others who change the folder wait, so no change is lost; an error in the block leaves the folder as it was. `read`
+    is called while they wait, for a caller who may have the folder's model in memory.
     """
     folder = check_target(folder)
     with locked(folder):
-        saved = load_saved(folder, method)
+        saved = load_saved(folder, method) if read is None else read()
         yield saved
-        _write(saved.model, folder, saved.provenance)
+        saved.stamp = _write(saved.model, folder, saved.provenance)
 
 
 def load(folder: str | Path, method: type[ZeroShotClassifier] | None = None) -> ZeroShotClassifier:
@@ -264,7 +287,9 @@ def load_pipeline(folder: str | Path, method: type[ZeroShotClassifier] | None = 
 
 def load_saved(folder: str | Path, method: type[ZeroShotClassifier] | None = None) -> SavedModel:
     """Read the fitted model, with its calibration, its provenance, and what `model.json` says."""
+    stamp = stamp_of(folder)  # before reading: a change in between is found by the next look
     saved, _ = _read(Path(folder), method)
+    saved.stamp = stamp
     if saved.file.pipeline is not None:  # the method alone would get features that nothing has transformed
         raise BadInput(f"{folder} holds a pipeline that ends in {saved.file.method}; read it with load_pipeline.")
     return saved
@@ -376,7 +401,7 @@ def _write(
     provenance: Provenance,
     steps: PipelineSteps | None = None,
     step_arrays: Mapping[str, np.ndarray] | None = None,
-) -> None:
+) -> Stamp | None:
     arrays, values = split_model(model)
     parts, part_arrays = split_parts(model)
     arrays |= {**part_arrays, **(step_arrays or {})}
@@ -397,14 +422,18 @@ def _write(
         arrays_sha256="",
     )
     card = model_card(model, file)
+    stamp: Stamp | None = None
 
     def fill(scratch: Path) -> None:
+        nonlocal stamp
         save_file(arrays, scratch / ARRAYS)
         final = file.model_copy(update={"arrays_sha256": _sha256(scratch / ARRAYS)})
         (scratch / MODEL).write_text(write_model_file(final), encoding="utf-8")
         (scratch / CARD).write_text(card, encoding="utf-8")
+        stamp = stamp_of(scratch)  # renaming the folder keeps it; later, another process may write
 
     replace_folder(folder, fill)
+    return stamp
 
 
 def _sha256(path: Path) -> str:

@@ -26,8 +26,8 @@ def serve(model: str | Path | None = None, **settings: Any) -> None:
         The model folder; left out with `demo=True`, which serves a model of letters instead.
     **settings
         Such as host, port, token, allow_hosts, proxy, workers, keep, samples, before, results, backbone, text_encoder,
-        runtime, device, pictures, upload_bytes, max_classes, keep_bytes, rate, timeout, connections, queue, batch_size,
-        wait, log_format and log_level; those of the command.
+        runtime, device, pictures, upload_bytes, max_classes, max_added, keep_bytes, rate, timeout, connections, queue,
+        batch_size, remember, wait, log_format and log_level; those of the command.
     """
     _require_extra()
     from firstsight.serving.app import run

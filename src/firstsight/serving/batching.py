@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 
 from firstsight._io.terminal import in_one_line, logger, visible
+from firstsight.data.feature_files import FeatureFile
 from firstsight.encoders.decoding import Undecodable
 from firstsight.encoders.images import ImageEncoder, Prepared
 from firstsight.errors import BadInput, FirstsightError
@@ -144,7 +145,7 @@ def _settle(
 
 
 SMALL = 8 << 10  # bytes: such an image is decoded sooner than passed to another thread
-FEATURES = "features"  # the question of /api/embed
+FEATURES, FEATURES_OF_FILE = "features", "features of a file"  # the questions of /api/embed and /api/corrections
 Upload = tuple[str, bytes]  # a file's name as it may be shown, and its content
 
 
@@ -214,6 +215,7 @@ class RecognitionQueue:
         name, content = image
         try:
             encoder: ImageEncoder = self.served.current().backbone.encoder
+            encoder.remember = self.settings.remember
         except FirstsightError as error:
             logger.warning("%s", in_one_line(str(error)))
             known = self.served.recognizer.backbone.known
@@ -240,8 +242,11 @@ class RecognitionQueue:
         self.metrics.batches.observe(len(images))
         if isinstance(question, PredictOptions):
             return recognizer.answer(images, question).entries()
-        features: list[Any] = recognizer.backbone(images)[0].tolist()
-        return features
+        features, fingerprints, *_ = recognizer.backbone(images)
+        if question == FEATURES:
+            return list(features.tolist())
+        rows = zip(features, fingerprints, images, strict=True)
+        return [FeatureFile(row[None], [image.filename], fingerprints=print_[None]) for row, print_, image in rows]
 
 
 def shown_name(name: str | None) -> str:

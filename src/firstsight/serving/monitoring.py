@@ -115,6 +115,7 @@ class ServiceMetrics:
         self.unreadable = Counter("unreadable_pictures", "Pictures that could not be read", **common)
         self.batches = Histogram("batch_pictures", "Pictures per batch", buckets=_SIZES, **common)
         self.changes = Counter("class_changes", "Classes added, changed and removed", ("what",), **common)
+        self.corrections = Counter("corrections", "Corrections of samples, and those undone", ("what",), **common)
         self.waiting = Gauge("waiting_pictures", "Pictures that wait", multiprocess_mode="livesum", **common)
         self.classes = Gauge("classes", "Classes of the model", multiprocess_mode="mostrecent", **common)
 

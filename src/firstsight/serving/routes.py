@@ -18,12 +18,13 @@ import firstsight
 from firstsight._io.files import csv_of
 from firstsight.encoders.backbone import LETTERS
 from firstsight.encoders.decoding import Undecodable
-from firstsight.errors import UnknownName
-from firstsight.methods import method_name
+from firstsight.errors import BadInput, UnknownName
+from firstsight.methods import IncrementalClassifier, method_name
+from firstsight.persistence.added_samples import require_incremental
 from firstsight.persistence.class_table import as_labels
 from firstsight.recognition import Answer
 from firstsight.serving import wire_schema as wire
-from firstsight.serving.batching import FEATURES, Upload, shown_name
+from firstsight.serving.batching import FEATURES, FEATURES_OF_FILE, Upload, shown_name
 from firstsight.serving.pages import ReportPage, file_answer
 from firstsight.serving.samples import SampleImages
 from firstsight.serving.security import COOKIE, SESSION, session_of
@@ -92,6 +93,7 @@ def about_model(service: Held) -> wire.ModelFacts:
         can=wire.Abilities(
             draw=backbone is not None and backbone.name == LETTERS,
             teach=True,
+            correct=backbone is not None and isinstance(model, IncrementalClassifier),
             sentence=bool(service.sentences),
             keep=service.confirmed is not None,
             samples=service.samples is not None and service.samples.has_images,
@@ -229,14 +231,50 @@ async def confirm(
     """Keep a picture of which a person says what it shows, for the next `learn`."""
     if service.confirmed is None:
         raise wire.Refusal(403, "This server keeps no pictures; start it with --keep FOLDER.")
-    if label not in service.seen:
-        raise UnknownName("class", label, service.seen)
+    _check_known(service, label)
     if (picture.size or 0) > service.settings.upload_bytes:
         raise wire.Refusal(
             413, f"The picture is larger than {service.settings.upload_bytes >> 20} MiB; send a smaller one."
         )
     name, count = await run_in_threadpool(service.confirmed.keep, await picture.read(), label)
     return wire.Kept(kept=name, label=label, pictures=count)
+
+
+@recognise_routes.post("/api/corrections", status_code=201)
+async def correct(
+    service: Held,
+    label: Annotated[wire.Name, Form(alias="class", description="what it shows: a class of the model")],
+    picture: Annotated[UploadFile | None, File(description="the picture")] = None,
+    sample: Annotated[int | None, Form(ge=0, le=2**31, description="or the number of a sample")] = None,
+) -> wire.Corrected:
+    """Learn at once what a picture shows, without training: the next answer may differ. It is on the disk before this
+    is answered."""
+    if picture is not None and sample is not None:
+        raise BadInput("Send a picture or the number of a sample, not both.")
+    require_incremental(service.served.current().model)
+    _check_known(service, label)
+    if sample is not None:
+        features = _samples(service).feature_file(sample)
+    elif picture is not None:
+        ((_, features, _),) = await service.queue.ask(FEATURES_OF_FILE, await _read([picture]))
+    else:
+        raise BadInput("Send a picture, or the number of a sample.")
+    corrected = await run_in_threadpool(service.served.correct, features, label)
+    service.metrics.corrections.labels("learned").inc()
+    return corrected
+
+
+@recognise_routes.post("/api/corrections/undo")
+async def undo_correction(service: Held, correction: wire.Change) -> wire.Corrected:
+    """Take a correction back: post its `undo` as it came. A label that it has replaced is restored."""
+    undone = await run_in_threadpool(service.served.undo_correction, correction.change)
+    service.metrics.corrections.labels("undone").inc()
+    return undone
+
+
+def _check_known(service: Service, label: str) -> None:
+    if label not in service.seen:
+        raise UnknownName("class", label, service.seen)
 
 
 async def _read(files: list[UploadFile]) -> list[Upload]:

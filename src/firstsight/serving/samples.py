@@ -60,6 +60,13 @@ class SampleImages:
         """Of each sample, whether the model was trained on it; None where that cannot be told."""
         return in_training(model, self.features, self.fingerprints) or [None] * len(self)
 
+    def feature_file(self, number: int) -> FeatureFile:
+        """One sample, to learn from."""
+        if number >= len(self):
+            raise wire.Refusal(404, "There is no sample of that number.")
+        prints = None if self.fingerprints is None else self.fingerprints[[number]]
+        return FeatureFile(self.features[[number]], [f"sample {number}"], fingerprints=prints)
+
     @property
     def has_images(self) -> bool:
         return self.images is not None

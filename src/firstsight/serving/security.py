@@ -80,7 +80,7 @@ SESSION = "/api/session"  # where the token itself is traded for a cookie
 # compared, or guessing would go on at full speed; a second after the last guess the right one is let in again.
 GUESSES_PER_SECOND, GUESSES_AT_ONCE = 1.0, 10
 COOKIE = "firstsight-session"
-CHANGES = ("/api/classes", "/api/confirm")
+CHANGES = ("/api/classes", "/api/confirm", "/api/corrections")
 REPORT = "/report/"
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,56 +15,78 @@ import numpy as np
 import pandas as pd
 
 from firstsight._io.terminal import visible
+from firstsight.data.feature_files import FeatureFile
 from firstsight.errors import BadInput, UnknownName, UnreadableFile
 from firstsight.methods import ZeroShotClassifier
+from firstsight.persistence.added_samples import count_added, log_content
 from firstsight.persistence.class_table import as_labels
-from firstsight.persistence.model_folder import MODEL, SavedModel, load_saved
+from firstsight.persistence.model_folder import SavedModel, load_saved, stamp_of
+from firstsight.persistence.model_folder import change as change_folder
 from firstsight.recognition import Recognizer
 from firstsight.recognition.answers import NONE_OF_THESE
 from firstsight.recognition.inputs import ModelTextEncoder
 from firstsight.recognition.recognizer import check_model_answers
-from firstsight.serving.wire_schema import Attribute, Changed, ClassExists, Described, Done, NewClass, Undo
-
-Stamp = tuple[int, int, int]
+from firstsight.serving.wire_schema import (
+    Attribute,
+    Change,
+    Changed,
+    ClassExists,
+    Corrected,
+    Described,
+    Done,
+    NewClass,
+    Undo,
+)
 
 
 class ServedModel:
-    """A Recognizer that follows its folder. Changes go to the folder first, under its lock, and are then read back:
-    a class whose addition was confirmed is there after a crash, and in other processes."""
+    """A Recognizer that follows its folder. Changes go to the folder first, under its lock, and are then taken over:
+    what was confirmed is there after a crash, and in other processes."""
 
     def __init__(
-        self, recognizer: Recognizer, folder: Path | None = None, max_classes: int | None = None, **options: Any
+        self,
+        recognizer: Recognizer,
+        folder: Path | None = None,
+        max_classes: int | None = None,
+        max_added: int | None = None,
+        **options: Any,
     ):
-        self.recognizer, self.folder, self.max_classes, self._options = recognizer, folder, max_classes, options
-        self._stamp: Stamp | None = None
-        self._reading = threading.Lock()
+        self.recognizer, self.folder, self._options = recognizer, folder, options
+        self.max_classes, self.max_added = max_classes, max_added
+        self._saved: SavedModel | None = None  # the folder as it was read or written last
+        self._reading, self._writing = threading.Lock(), threading.Lock()
         self._revision: tuple[Any, str] = (None, "")
 
     @classmethod
-    def open(cls, folder: str | Path, max_classes: int | None = None, **options: Any) -> ServedModel:
+    def open(
+        cls, folder: str | Path, max_classes: int | None = None, max_added: int | None = None, **options: Any
+    ) -> ServedModel:
         """The model in a folder."""
         folder = Path(folder).resolve()
-        stamp = _stamp(folder)  # before reading: a change in between is found by the next look
-        served = cls(Recognizer.load(folder, **options), folder, max_classes, **options)
-        served._stamp = stamp
+        saved = _read(folder, options)
+        recognizer = Recognizer(saved.model, saved.provenance, **options)
+        served = cls(recognizer, folder, max_classes, max_added, **options)
+        served._saved = saved
         return served
 
     def current(self) -> Recognizer:
-        """The recognizer, with the classes that the folder has now. A folder that cannot be read keeps the old ones."""
-        if self.folder is not None and _stamp(self.folder) != self._stamp:
+        """The recognizer, with the classes that the folder has now. A folder that vanished keeps the old ones."""
+        if self._is_outdated():
             with self._reading:
-                stamp = _stamp(self.folder)
-                if stamp is not None and stamp != self._stamp:
-                    saved = load_saved(self.folder)
-                    check_model_answers(saved.model, self.folder)
-                    if "device" in saved.model.get_params():  # a device is not saved
-                        saved.model.set_params(device=self._options.get("device", "cpu"))
-                    self._take(saved)
-                    self._stamp = stamp
+                if self._is_outdated():
+                    assert self.folder is not None
+                    self._take(_read(self.folder, self._options))
         return self.recognizer
+
+    def _is_outdated(self) -> bool:
+        if self.folder is None or self._saved is None:
+            return False
+        stamp = stamp_of(self.folder)
+        return stamp is not None and stamp != self._saved.stamp
 
     def _take(self, saved: SavedModel) -> None:
         """Answer with this model; the loaded backbone stays, unless the new model wants another one."""
+        self._saved = saved
         known, wanted = self.recognizer.backbone.known, saved.provenance.backbone
         if known == wanted or (known and wanted and known.fingerprint == wanted.fingerprint):
             self.recognizer.model = saved.model
@@ -72,7 +95,7 @@ class ServedModel:
 
     @property
     def revision(self) -> str:
-        """16 hexadecimal digits that change with the classes and their descriptions, the same in every process."""
+        """16 hexadecimal digits that change with classes, descriptions and corrections, the same in every process."""
         model = self.current().model
         known, digest = self._revision
         if known is not model:
@@ -118,15 +141,69 @@ class ServedModel:
             raise BadInput("There is nothing to take back; post the `undo` of a change as it came.")
         return self._change(change)
 
-    def _change(self, change: Callable[[Recognizer], list[Done]]) -> Changed:
-        """Apply a change. One at a time: the lock is that of the folder, or without a folder of the recognizer."""
+    def correct(self, sample: FeatureFile, label: str) -> Corrected:
+        """Learn what one sample shows."""
+        with self._editing() as recognizer:
+            before = count_added(vars(recognizer.model))
+            added = recognizer.correct(sample, label)
+            count = count_added(vars(recognizer.model))
+            if self.max_added is not None and count > max(self.max_added, before):
+                raise BadInput(  # every one costs memory, and every further one time
+                    f"The model holds {before:,} added samples, and this server takes no more than {self.max_added:,}; "
+                    "undo some, learn again with these images, or start it with a larger --max-added."
+                )
+        undo = Change(change=added.change) if added.change else None
+        return self._corrected(recognizer, label, next(iter(added.removed), None), undo)
+
+    def undo_correction(self, change: str) -> Corrected:
+        """Take a correction back; a label that it has replaced is restored."""
+        with self._editing() as recognizer:
+            undone = recognizer.remove_images(change)
+        return self._corrected(recognizer, next(iter(undone.added), None), next(iter(undone.removed), None), None)
+
+    def _corrected(self, recognizer: Recognizer, label: Any, before: Any, undo: Change | None) -> Corrected:
+        return Corrected(
+            revision=_revision(recognizer.model),
+            label=None if label is None else str(label),
+            before=None if before is None else str(before),
+            added=count_added(vars(recognizer.model)),
+            undo=undo,
+            durable=self.folder is not None,
+        )
+
+    @contextmanager
+    def _editing(self) -> Iterator[Recognizer]:
+        """Yield a recognizer that a `with` block changes, one block at a time; an error leaves the model as it was.
+
+        The lock is that of the folder, or without a folder of the recognizer. The folder is only read if another
+        process has changed it.
+        """
         if self.folder is None:
-            editing = self.recognizer.edit_classes()
-        elif _stamp(self.folder) is None:
+            with self.recognizer.edit_classes() as copy:
+                yield copy
+            return
+        with self._writing:
+            self._check_folder()
+            with change_folder(self.folder, read=self._read_again) as saved:
+                copy = Recognizer(saved.model, saved.provenance)
+                yield copy
+                saved.model = copy.model
+            with self._reading:
+                self._take(saved)
+
+    def _read_again(self) -> SavedModel:
+        self._check_folder()
+        self.current()
+        assert self._saved is not None
+        return replace(self._saved)
+
+    def _check_folder(self) -> None:
+        if self.folder is not None and stamp_of(self.folder) is None:
             raise UnreadableFile(f"{self.folder} holds no model any more; put it back.")
-        else:
-            editing = Recognizer.changing(self.folder)
-        with editing as recognizer:
+
+    def _change(self, change: Callable[[Recognizer], list[Done]]) -> Changed:
+        """Apply a change of classes."""
+        with self._editing() as recognizer:
             before = recognizer.descriptions
             done = change(recognizer)
             n_classes = len(recognizer.model.classes_)
@@ -135,7 +212,6 @@ class ServedModel:
                     f"The model would have {n_classes:,} classes, but this server teaches no more than "
                     f"{self.max_classes:,}; remove some, or start it with a larger --max-classes."
                 )
-        self.current()
         numbers = dict(zip(map(str, before.index), before.to_numpy(dtype=float).tolist(), strict=True))
         undo = Undo(
             remove=[entry.label for entry in done if entry.what == "added"],
@@ -154,18 +230,18 @@ class ServedModel:
         )
 
 
-def _stamp(folder: Path) -> Stamp | None:
-    """What tells two writings of the folder apart; None while there is no model."""
-    try:
-        status = os.stat(f"{folder}/{MODEL}")  # called for every image, and paths take longer to join than to look at
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size
+def _read(folder: Path, options: dict[str, Any]) -> SavedModel:
+    saved = load_saved(folder)
+    check_model_answers(saved.model, folder)
+    if "device" in saved.model.get_params():  # a device is not saved
+        saved.model.set_params(device=options.get("device", "cpu"))
+    return saved
 
 
 def _revision(model: ZeroShotClassifier) -> str:
     names = "\0".join(map(str, model.classes_.tolist())).encode()
-    return hashlib.sha256(names + b"\0\0" + np.ascontiguousarray(model.descriptions_).tobytes()).hexdigest()[:16]
+    content = (names, np.ascontiguousarray(model.descriptions_).tobytes(), log_content(model))
+    return hashlib.sha256(b"\0\0".join(content)).hexdigest()[:16]
 
 
 def check_answers(model: ZeroShotClassifier) -> None:

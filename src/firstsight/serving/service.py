@@ -63,6 +63,8 @@ class Settings(Schema):
     pictures: int = Field(default=64, ge=1, le=1000, description="pictures in one request")
     upload_bytes: int = Field(default=32 << 20, ge=1024, description="of one picture")
     max_classes: int = Field(default=10_000, ge=1, description="to which teaching may bring the model")
+    max_added: int = Field(default=2_000, ge=1, description="labelled samples to which corrections may bring the model")
+    remember: int = Field(default=256, ge=0, description="pictures whose features stay in memory: asked again, no work")
     keep_bytes: int = Field(default=1 << 30, ge=1024, description="of all confirmed pictures together")
     rate: float = Field(default=50.0, ge=0, description="requests per second of one client, in the long run; 0: any")
     timeout: float = Field(
@@ -140,12 +142,11 @@ class Service:
         self.samples, self.map = samples, EmbeddingMap(samples, before)
 
     def in_training(self) -> list[InTraining | None]:
-        """Of each sample, whether the model was trained on it; computed once per training."""
+        """Of each sample, whether the model was trained on it; computed once per model."""
         assert self.samples is not None
         model = self.served.current().model
-        fingerprints = getattr(model, "training_fingerprints_", None)
-        if self._in_training[0] is not fingerprints or len(self._in_training[1]) != len(self.samples):
-            self._in_training = fingerprints, self.samples.in_training(model)
+        if self._in_training[0] is not model or len(self._in_training[1]) != len(self.samples):
+            self._in_training = model, self.samples.in_training(model)
         return self._in_training[1]
 
     def measured(self) -> Measured:
@@ -186,9 +187,10 @@ class Service:
 def make_service(model: Recognizer | str | Path, settings: Settings) -> Service:
     """From a model folder or a recognizer."""
     if isinstance(model, Recognizer):
-        return Service(ServedModel(model, max_classes=settings.max_classes), settings)
+        return Service(ServedModel(model, None, settings.max_classes, settings.max_added), settings)
     options = {name: getattr(settings, name) for name in ("backbone", "batch_size", "runtime", "device")}
-    service = Service(ServedModel.open(model, settings.max_classes, **options), settings)
+    limits = settings.max_classes, settings.max_added
+    service = Service(ServedModel.open(model, *limits, **options), settings)
     if settings.samples is not None:
         service.show(read_samples(settings.samples, service.served.recognizer))
     elif settings.demo:

@@ -131,6 +131,27 @@ class Changed(Wire):
     durable: bool = Field(description="whether it is on the disk")
 
 
+class Change(Wire):
+    """A correction, by the name that its answer has."""
+
+    change: str = Field(min_length=1, max_length=100)
+
+
+class Corrected(Wire):
+    revision: str
+    label: str | None = Field(
+        validation_alias="class",
+        serialization_alias="class",
+        description="what the sample counts as from now on; null: it counts no more",
+    )
+    before: str | None = Field(description="what it counted as before, if a correction had said so")
+    added: int = Field(description="labelled samples that the model has got since its training")
+    undo: Change | None = Field(
+        description="post it to /api/corrections/undo to take the correction back; null if nothing has changed"
+    )
+    durable: bool = Field(description="whether it is on the disk")
+
+
 class Kept(Wire):
     kept: str = Field(description="the file's name, which is made from its content")
     label: ClassLabel
@@ -160,6 +181,7 @@ class Attribute(Wire):
 class Abilities(Wire):
     draw: bool
     teach: bool
+    correct: bool
     sentence: bool
     keep: bool
     samples: bool
