@@ -103,9 +103,7 @@ def serve(
         text_encoder=text_encoder,
         device=device,
         **data,
-        **limits,
-        **most,
-        **sizes,
+        **(limits | most | sizes),
         **_log(log_format),
     )
 
