@@ -18,7 +18,9 @@ from firstsight._io.files import write_atomically
 from firstsight.evaluation import SETTINGS, TITLES
 from firstsight.methods import ZeroShotClassifier, all_methods
 from firstsight.reporting.accuracy_tables import chosen_note, figure_cell
+from firstsight.reporting.figure_style import png_of
 from firstsight.reporting.results import CALIBRATED_H, Results, dataset_order, published_figures, read_results
+from firstsight.reporting.shots_curves import few_shot_chart, few_shot_table
 from firstsight.reporting.table import markdown_table
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -289,16 +291,26 @@ def pages(results: Results) -> dict[str, str]:
     made |= {f"api/{room}.rst": api_page(room, names) for room, names in homes.items()}
     made |= {f"methods/{word}.rst": method_page(word, method, results) for word, method in all_methods().items()}
     table = markdown_table(readme.results_table(results))
-    return made | {"generated/choosing.txt": choosing(results), "generated/results.txt": table}
+    few_shot = few_shot_table(results)
+    texts = {"choosing": choosing(results), "results": table, "few_shot": markdown_table(few_shot) if few_shot else ""}
+    return made | {f"generated/{name}.txt": text for name, text in texts.items()}
+
+
+def figures(results: Results) -> dict[str, bytes]:
+    """Figures of the records that pages show, by their path within `docs/`."""
+    charts = filter(None, (few_shot_chart(results, dataset) for dataset in results.few_shot_datasets))
+    return {f"generated/{chart.name}.png": png_of(chart) for chart in charts}
 
 
 def write_pages(docs: Path) -> None:
     """Write what changed; a file that is as it should be is left alone, so that Sphinx reads it only once."""
-    for path, text in pages(read_results(PROJECT / "results")).items():
+    results = read_results(PROJECT / "results")
+    for path, content in (pages(results) | figures(results)).items():
         place = docs / path
         place.parent.mkdir(parents=True, exist_ok=True)
-        if not place.exists() or place.read_text(encoding="utf-8") != text:
-            write_atomically(place, text)
+        new = content.encode() if isinstance(content, str) else content
+        if not place.exists() or place.read_bytes() != new:
+            write_atomically(place, content)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from sklearn.linear_model import LogisticRegression
 from firstsight.data import ZeroShotDataset
 from firstsight.errors import BadInput
 
-FEW_SHOT = "few-shot"  # the study that the records of these cells belong to
 DRAWS = 5
 
 

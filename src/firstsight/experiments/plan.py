@@ -26,8 +26,8 @@ from firstsight.devices import torch_is_installed
 from firstsight.errors import BadInput, FirstsightWarning
 from firstsight.evaluation import SETTINGS, core_of
 from firstsight.evaluation.protocol import is_transductive, parameter_prefix
-from firstsight.experiments.few_shot import BASELINES, FEW_SHOT
-from firstsight.experiments.records import CellKey, OtherRecords, Record, file_stem, key_of
+from firstsight.experiments.few_shot import BASELINES
+from firstsight.experiments.records import FEW_SHOT, CellKey, OtherRecords, Record, file_stem, key_of
 from firstsight.methods import (
     IncrementalClassifier,
     ZeroShotClassifier,

@@ -20,6 +20,7 @@ from firstsight.errors import BadInput, CannotWrite, InUse, UnreadableFile
 # What a record holds: one JSON object per cell. docs/benchmark.md has this list as a table, made from it.
 
 SCHEMA = 1
+FEW_SHOT = "few-shot"  # the study of cells with labelled samples of unseen classes
 Key = tuple[str, str, str, int, str, str]
 Point = Annotated[tuple[float, float], Strict(False)]  # JSON has lists only
 Confusion = Annotated[tuple[str, str, int], Strict(False)]

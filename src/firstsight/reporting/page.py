@@ -19,6 +19,7 @@ from typing import NamedTuple
 from firstsight._io.files import read_regular, write_atomically
 from firstsight.errors import CannotWrite
 from firstsight.evaluation import TITLES
+from firstsight.experiments.records import FEW_SHOT
 from firstsight.reporting import charts, run_tables
 from firstsight.reporting.accuracy_tables import (
     accuracy_table,
@@ -134,11 +135,11 @@ def all_sections(results: Results, maps: Maps) -> list[Section]:
         noted = [replace(block, notes=[*block.notes, *notes.get(block.name, [])]) for block in blocks if block]
         return Section(name, title, noted, made_by, folded)
 
-    names = sorted({r.study for r in results.studies if not r.few_shot} - {"", run_tables.STUDY})
+    names = sorted({r.study for r in results.studies} - {"", run_tables.STUDY, FEW_SHOT})
     ranks = [*(charts.rank_chart(results, ranking) for ranking in found), rank_table(results, found)]
     trade_offs = [*_each(charts.trade_off_chart, results), calibration_table(results)]
     studies = [charts.study_chart(results, dataset, study) for study in names for dataset in results.datasets]
-    few_shot = [*_each(few_shot_chart, results), few_shot_table(results)]
+    few_shot = [*(few_shot_chart(results, d) for d in results.few_shot_datasets), few_shot_table(results)]
     confusions = [*_each(charts.confusion_chart, results), run_tables.confusion_table(results)]
     runs = [run_tables.cost_table(results), run_tables.parameter_table(results), run_tables.warning_table(results)]
     sections = [
@@ -296,8 +297,8 @@ def _page(results: Results, sections: list[Section], shown: dict[int, str]) -> s
     template = Template(template_files.joinpath("page.html").read_text(encoding="utf-8"))
     present, missing = [s for s in sections if s.blocks], [s for s in sections if not s.blocks]
     counts = [
-        (len(results.datasets), "data set"),
-        (len(results.methods), "method"),
+        (len({r.dataset for r in results.records}), "data set"),
+        (len(results.example), "method"),
         (len(results.records), "record"),
         (len(results.failed), "failed cell"),
     ]

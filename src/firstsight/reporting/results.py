@@ -19,7 +19,7 @@ from firstsight._io.identity import same_data
 from firstsight._io.schemas import reason
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.evaluation import SETTINGS
-from firstsight.experiments.records import Record, read_records
+from firstsight.experiments.records import FEW_SHOT, Record, read_records
 
 NAME = "report.toml"
 
@@ -114,10 +114,13 @@ class Results:
         self.settings = settings or ReportSettings()
         self.records = sorted(records, key=_reading_order)
         self.tables = [r for r in self.records if not r.study and not r.variant]
-        self.few_shot = [r for r in self.records if r.few_shot and r.status == "done"]
         self.studies = [r for r in self.records if r.study or r.variant]
-        self.datasets = sorted({r.dataset for r in self.records}, key=dataset_order)
-        self.methods = sorted({r.method for r in self.records}, key=paper_order)
+        # Few-shot cells are in one table and figure alone, and so are baselines that have no other cells.
+        self.few_shot = [r for r in self.records if r.study == FEW_SHOT and r.status == "done"]
+        self.few_shot_datasets = list(dict.fromkeys(r.dataset for r in self.few_shot))
+        others = [r for r in self.records if r.study != FEW_SHOT]
+        self.datasets = sorted({r.dataset for r in others}, key=dataset_order)
+        self.methods = sorted({r.method for r in others}, key=paper_order)
         self.splits = {r.dataset: r.split for r in self.records if r.split}
         self.failed = [r for r in self.records if r.status == "failed"]
         self.cells: dict[tuple[str, str, str], list[Record]] = defaultdict(list)  # by data set, method and setting

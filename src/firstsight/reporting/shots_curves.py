@@ -36,7 +36,7 @@ def curves_of(results: Results, dataset: str) -> Curves:
 
 def few_shot_table(results: Results) -> Table | None:
     """T1 and H with so many labelled samples of each unseen class; the highest mean of a column is marked."""
-    by_dataset = {dataset: curves_of(results, dataset) for dataset in results.datasets}
+    by_dataset = {dataset: curves_of(results, dataset) for dataset in results.few_shot_datasets}
     shots = sorted({k for curves in by_dataset.values() for of in curves.values() for p in of.values() for k in p})
     if not shots:
         return None
