@@ -70,8 +70,8 @@ def few_shot_table(results: Results) -> Table | None:
         f"number, {' or '.join(map(str, held_out))} samples per class are held out of the test.",
         "nearest-mean and logistic-regression know classes by labelled samples alone.",
     ]
-    columns = [*words("method"), *(Column(f"{k:g}", f"{TITLES[metric]}, labelled samples") for metric, k in pairs)]
-    return Table("few_shot", "T1 and H by labelled samples per unseen class (%)", columns, rows, notes, tidy)
+    columns = [*words("method"), *(Column(f"k = {k:g}", TITLES[metric]) for metric, k in pairs)]
+    return Table("few_shot", "T1 and H with k labelled samples per unseen class (%)", columns, rows, notes, tidy)
 
 
 def few_shot_chart(results: Results, dataset: str) -> ReportFigure | None:
