@@ -8,18 +8,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from firstsight.data.dataset import make_training_set
 from firstsight.encoders.embedding import embed
 from firstsight.errors import BadInput, UnknownName
 from firstsight.methods import (
     DEFAULT_METHOD,
     DEFAULT_TRANSDUCTIVE_METHOD,
     ESZSL,
+    Blend,
     DeepEmbedding,
     KernelPrototypes,
     TransductiveKernelPrototypes,
+    ZLaP,
 )
 from firstsight.persistence.model_schema import PictureCounts
-from firstsight.recognition import Recognizer, learn, learning
+from firstsight.recognition import Recognizer, fit, learn, learning
 
 UNSEEN = ["peach", "plum"]
 QUICK = {"search": False}  # a search for each of eleven fits takes a quarter of a minute
@@ -72,6 +75,40 @@ def test_without_a_method_a_pool_decides_and_a_preset_asks_for_the_deep_embeddin
     assert type(with_pool.model) is TransductiveKernelPrototypes
     small = {"preset": "fast", "embedding_dim": 8, "iterations": 40, "learning_rate": 0.01}
     assert type(learn(pictures, table, backbone=backbone, parameters=small).model) is DeepEmbedding
+
+
+@pytest.fixture
+def clip_like():
+    """Features around unit texts of 12 classes, two of them without samples, and a pool of the latter."""
+    rng = np.random.default_rng(0)
+    texts = pd.DataFrame(rng.normal(size=(12, 16)), index=[f"class {c}" for c in range(12)])
+    labels = np.repeat(texts.index, 6)
+    X = (texts.loc[labels].to_numpy() + 0.7 * rng.normal(size=(72, 16))).astype(np.float32)
+    return make_training_set("clip", X[:60], labels[:60].tolist(), texts, X[60:])
+
+
+def test_features_and_texts_of_one_model_are_blended_and_the_log_says_why(clip_like, caplog):
+    with caplog.at_level("INFO", logger="firstsight"):
+        model = learning._make_estimator(None, {}, without_pool(clip_like), 0, None, False)
+    assert type(model) is Blend
+    assert "one vision-language model: the method is blend, which starts from their cosine" in caplog.text
+    assert type(learning._make_estimator(None, {}, clip_like, 0, None, False)) is ZLaP
+    # What is asked for goes before what would be chosen.
+    assert type(learning._make_estimator(None, QUICK, without_pool(clip_like), 0, None, False)) is KernelPrototypes
+    narrower = clip_like.descriptions.iloc[:, :15]
+    attributes = make_training_set("a", clip_like.features[:60], clip_like.y[:60].tolist(), narrower)
+    assert type(learning._make_estimator(None, {}, attributes, 0, None, False)) is KernelPrototypes
+
+
+def without_pool(training):
+    X, y = training.part("train")
+    return make_training_set("clip", X, list(y), training.descriptions)
+
+
+def test_a_method_left_out_of_fit_is_chosen_by_the_data(clip_like):
+    model = fit(None, without_pool(clip_like)).model
+    assert type(model) is Blend
+    assert list(model.parts_) == ["cosine", "kernel-prototypes"]
 
 
 @pytest.mark.parametrize(

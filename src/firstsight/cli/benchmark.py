@@ -59,18 +59,21 @@ def evaluate(
     from firstsight.data import load_dataset
     from firstsight.data.rules import odd_values
     from firstsight.evaluation import evaluate as run
-    from firstsight.methods import default_method, make_estimator
+    from firstsight.methods import make_estimator
+    from firstsight.recognition.learning import choose_default_method
 
     parameters = read_assignments(set, preset)
-    method = method or default_method(parameters)
-    estimator = make_estimator(method, parameters, random_state=seed, verbose=True)
+    estimator = None if method is None else make_estimator(method, parameters, random_state=seed, verbose=True)
     dataset = load_dataset(data, features)
+    if estimator is None:
+        method = choose_default_method(dataset, parameters)
+        estimator = make_estimator(method, parameters, random_state=seed, verbose=True)
     for finding in odd_values(dataset):
         if finding.severity == "warning":  # test samples that are copies of training samples
             say(f"{finding.severity}: {finding.message}")
     result = run(estimator, dataset, settings_of(setting))
     record = _record(result, dataset, seed)
-    _show(record, method)
+    _show(record)
     if json is not None:
         write_json(json, record)
 
@@ -92,15 +95,14 @@ def _record(result: Result, dataset: ZeroShotDataset, seed: int) -> dict[str, An
     }
 
 
-def _show(record: dict[str, Any], method: str) -> None:
+def _show(record: dict[str, Any]) -> None:
     from firstsight._io.terminal import in_one_line, screen
     from firstsight.evaluation import TITLES
 
     figures = "  ".join(f"{title} {record[name]:.1f}" for name, title in TITLES.items() if record[name] is not None)
     console = screen()
-    console.print(
-        f"{in_one_line(record['dataset'])}  {method}  seed {record['seed']}  {figures}  ({record['seconds']:.0f} s)"
-    )
+    what = f"{in_one_line(record['dataset'])}  {record['method']}"
+    console.print(f"{what}  seed {record['seed']}  {figures}  ({record['seconds']:.0f} s)")
     if record["extra_supervision"]:
         console.print(f"extra supervision: {record['extra_supervision']}")
 

@@ -28,6 +28,7 @@ from firstsight.errors import BadInput
 
 if TYPE_CHECKING:
     from firstsight.evaluation.calibration import Calibration
+    from firstsight.methods import ZeroShotClassifier
     from firstsight.recognition import Recognizer
 
 
@@ -57,18 +58,15 @@ def fit(
     A fit of the paper's methods that is killed resumes when the same command runs again, and ends with the
     same model; until then its state is in MODEL.checkpoint.
     """
-    from firstsight.methods import default_method
     from firstsight.recognition import fit
 
     if setting == Setting.both:
         raise BadInput("A model is fitted for one setting; give --setting zsl or --setting gzsl.")
-    parameters = read_assignments(set, preset)
-    method = method or default_method(parameters)
     recognizer = fit(
         method,
         data,
         out=out,
-        parameters=parameters,
+        parameters=read_assignments(set, preset),
         setting=setting.value,
         confidence=confidence,
         features=features,
@@ -76,14 +74,27 @@ def fit(
         overwrite=overwrite,
         verbose=True,
     )
-    _report_fit(recognizer, method, out)
+    _report_fit(recognizer, out)
 
 
-def _report_fit(recognizer: Recognizer, method: str, out: Path) -> None:
+def _report_weights(model: ZeroShotClassifier) -> None:
+    """Say what a blend consists of."""
+    from firstsight.methods import Blend
+
+    if isinstance(model, Blend):
+        shares = ", ".join(f"{100 * w:.0f} % {part}" for part, w in zip(model.parts_, model.weights_, strict=True))
+        tasks = model.search_["tasks"]
+        say(f"Weights: {shares} ({f'chosen on {tasks} simulated tasks' if tasks else 'too few classes to choose'}).")
+
+
+def _report_fit(recognizer: Recognizer, out: Path) -> None:
+    from firstsight.methods import method_name
+
     model = recognizer.model
+    _report_weights(model)
     say(
-        f"{method} knows {counted(len(model.classes_), 'class')} ({len(model.unseen_classes_)} never seen); "
-        f"saved to {out}."
+        f"{method_name(type(model))} knows {counted(len(model.classes_), 'class')} "
+        f"({len(model.unseen_classes_)} never seen); saved to {out}."
     )
     calibration = getattr(model, "calibration_", None)
     if calibration is not None:
@@ -119,7 +130,8 @@ ChosenMethod = Annotated[
     str | None,
     typer.Option(
         help="A method's name; `firstsight methods` lists them. Left out: kernel-prototypes, with --unlabeled "
-        "transductive-kernel-prototypes, with --preset the paper's method."
+        "transductive-kernel-prototypes, with --preset the paper's method, with a vision-language model's own "
+        "descriptions blend."
     ),
 ]
 Unlabeled = Annotated[
@@ -196,6 +208,7 @@ def _report_learn(recognizer: Recognizer, out: Path) -> None:
         )
         return
     learned = counted(pictures.labelled if pictures else 0, "picture")
+    _report_weights(model)
     say(
         f"{method_name(type(model))} knows {counted(len(model.classes_), 'class')}: {seen} from {learned}, {unseen} "
         f"from their description alone; saved to {out}."

@@ -23,8 +23,8 @@ Data = Annotated[
 Method = Annotated[
     str | None,
     typer.Option(
-        help="A method's name; `firstsight methods` lists them. Left out: kernel-prototypes, or with --preset the "
-        "paper's deep-embedding."
+        help="A method's name; `firstsight methods` lists them. Left out: kernel-prototypes, with --preset the "
+        "paper's deep-embedding, with features and descriptions of one vision-language model blend."
     ),
 ]
 Set = Annotated[

@@ -26,13 +26,33 @@ Method = str | type[ZeroShotClassifier] | ZeroShotClassifier
 # What every command and `learn` take if no method is asked for; the second where there are unlabelled samples. Chosen
 # on small tasks from the training classes of five data sets: benchmarks/few_pictures.py, results/few_pictures.csv.
 DEFAULT_METHOD, DEFAULT_TRANSDUCTIVE_METHOD = "kernel-prototypes", "transductive-kernel-prototypes"
+# Where features and descriptions come from one vision-language model, the text alone is ahead of methods that do not
+# start from it: benchmarks/shared_spaces.py. Of those with unlabelled samples, only ZLaP is never behind it.
+DEFAULT_SHARED_SPACE_METHOD, DEFAULT_TRANSDUCTIVE_SHARED_SPACE_METHOD = "blend", "zlap"
 
 
-def default_method(parameters: Mapping[str, Any], transductive: bool = False) -> str:
-    """Name the default method; a preset asks for the deep embedding, which alone has any."""
+def default_method(parameters: Mapping[str, Any], transductive: bool = False, shared_space: bool = False) -> str:
+    """Name the default method.
+
+    Parameters
+    ----------
+    parameters : mapping
+        Parameters that the method has to know: a preset asks for the deep embedding, which alone has any.
+    transductive : bool
+        Whether there are unlabelled samples to learn from.
+    shared_space : bool
+        Whether features and descriptions come from one vision-language model.
+
+    Returns
+    -------
+    str
+        The method's name.
+    """
     if "preset" in parameters:
         return "transductive-deep-embedding" if transductive else "deep-embedding"
-    return DEFAULT_TRANSDUCTIVE_METHOD if transductive else DEFAULT_METHOD
+    usual = DEFAULT_TRANSDUCTIVE_METHOD if transductive else DEFAULT_METHOD
+    shared = DEFAULT_TRANSDUCTIVE_SHARED_SPACE_METHOD if transductive else DEFAULT_SHARED_SPACE_METHOD
+    return shared if shared_space and set(parameters) <= set(find_method(shared)._get_param_names()) else usual
 
 
 @cache
@@ -200,7 +220,9 @@ else:
 
 __all__ = [
     "DEFAULT_METHOD",
+    "DEFAULT_SHARED_SPACE_METHOD",
     "DEFAULT_TRANSDUCTIVE_METHOD",
+    "DEFAULT_TRANSDUCTIVE_SHARED_SPACE_METHOD",
     "BestClasses",
     "Candidates",
     "ClassSelection",

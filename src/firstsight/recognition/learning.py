@@ -26,7 +26,9 @@ from firstsight.evaluation import fit_on
 from firstsight.evaluation.calibration import calibrate
 from firstsight.evaluation.protocol import pool_rows, score_samples
 from firstsight.methods import (
+    DEFAULT_SHARED_SPACE_METHOD,
     DEFAULT_TRANSDUCTIVE_METHOD,
+    DEFAULT_TRANSDUCTIVE_SHARED_SPACE_METHOD,
     Method,
     ZeroShotClassifier,
     default_method,
@@ -53,11 +55,15 @@ Table = pd.DataFrame | str | Path
 # With unlabelled samples the default method leaves its search out: with few samples of a class it rejects pools that
 # would have helped (results/few_pictures.csv).
 POOL_PARAMETERS: dict[str, Any] = {"search": False}
+REASONS = {
+    DEFAULT_SHARED_SPACE_METHOD: "starts from their cosine and moves away from it only as far as simulated tasks gain",
+    DEFAULT_TRANSDUCTIVE_SHARED_SPACE_METHOD: "starts from their cosine and spreads it over unlabelled samples",
+}
 FEW_ROWS = 1000  # up to here, there are ten folds of held-out classes, not three
 
 
 def fit(
-    method: Method,
+    method: Method | None,
     data: ZeroShotDataset | str | Path,
     *,
     out: str | Path | None = None,
@@ -74,8 +80,9 @@ def fit(
 
     Parameters
     ----------
-    method : str, class or estimator
-        A method's name, its class, or an unfitted estimator.
+    method : str, class, estimator or None
+        A method's name, its class, or an unfitted estimator. None: the default, which is the kernel prototypes or,
+        where features and descriptions come from one vision-language model, their blend with its text score.
     data : ZeroShotDataset, str or Path
         A data set, or what `load_dataset` takes.
     out : str or Path, optional
@@ -107,10 +114,12 @@ def fit(
     """
     with _checkpointed(out, checkpoint) as state_path:
         seed = _seed_for(method, random_state)
-        estimator = make_estimator(
-            method, parameters, random_state=seed, setting=setting, checkpoint=state_path, verbose=verbose or None
-        )
+        supplied = {"random_state": seed, "setting": setting, "checkpoint": state_path, "verbose": verbose or None}
+        estimator = None if method is None else make_estimator(method, parameters, **supplied)
         dataset = data if isinstance(data, ZeroShotDataset) else load_dataset(data, features)
+        if estimator is None:
+            method = choose_default_method(dataset, parameters)
+            estimator = make_estimator(method, parameters, **supplied)
         if out is not None and not overwrite:
             check_no_lost_changes(check_target(out), dataset.descriptions)
         if state_path is not None and "checkpoint" in estimator.get_params() and Path(state_path).exists():
@@ -173,8 +182,9 @@ def learn(
     prompt : str or sequence of str, optional
         What names are put into, such as "a photo of a {}."; of several, a class gets the mean of their vectors.
     method : str, class or estimator, optional
-        A method's name, its class, or an estimator; left out, the kernel prototypes (with a preset, which
-        they do not know, the deep embedding), and without images the cosine.
+        A method's name, its class, or an estimator. Left out: the kernel prototypes; with a preset, which they do not
+        know, the deep embedding; where features and descriptions come from one vision-language model, the kernel
+        prototypes blended with the text score; without images, the text score alone (`Cosine`).
     parameters : mapping, optional
         The method's parameters, by name.
     unlabeled : str or Path, optional
@@ -432,7 +442,7 @@ def _make_estimator(
             name = method if isinstance(method, str) else getattr(chosen, "__name__", type(chosen).__name__)
             raise BadInput(f"{name} cannot learn from pictures without labels; leave --unlabeled out, or --method.")
     else:
-        method = default_method(parameters, transductive=bool(pool))
+        method = choose_default_method(training, parameters, transductive=bool(pool))
         if method == DEFAULT_TRANSDUCTIVE_METHOD:
             parameters = {**POOL_PARAMETERS, **parameters}
     setting = None if isinstance(method, ZeroShotClassifier) else "gzsl"
@@ -444,6 +454,19 @@ def _make_estimator(
         checkpoint=checkpoint,
         verbose=verbose or None,
     )
+
+
+def choose_default_method(
+    dataset: ZeroShotDataset | TrainingSet, parameters: Mapping[str, Any] | None, transductive: bool = False
+) -> str:
+    """Name the default method for these data, and log why if it is not the usual one."""
+    method = default_method(parameters or {}, transductive, dataset.shared_space)
+    if method in REASONS:
+        say(
+            "Features and descriptions have the same width, as those of one vision-language model: the method is "
+            f"{method}, which {REASONS[method]}."
+        )
+    return method
 
 
 def _fit(estimator: Any, training: TrainingSet) -> None:
