@@ -2,8 +2,6 @@
 
     python benchmarks/kernel_prototypes.py CUB_FOLDER glyphs              # search included, and with fixed parameters
     python benchmarks/kernel_prototypes.py --validation 3 CUB_FOLDER      # on folds of the training classes alone
-    python benchmarks/kernel_prototypes.py --robust CUB_FOLDER            # pools that are small or lack classes
-    python benchmarks/kernel_prototypes.py --robust --draws 5 CUB_FOLDER  # mean and worst of five such pools of a kind
     python benchmarks/kernel_prototypes.py --validation 3 --set cap=10 --set cap=30,rounds=3 glyphs
     python benchmarks/kernel_prototypes.py --validation 6 --unseen 0.45 --set search=false --paper ANIMALS42_FOLDER
 
@@ -24,8 +22,6 @@ import numpy as np
 from firstsight import load_dataset
 from firstsight.evaluation import score_task
 from firstsight.methods import KernelPrototypes, TransductiveDeepEmbedding, TransductiveKernelPrototypes
-
-POOLS = ("all", "30 %", "10 %", "a third absent", "half rare")
 
 
 def figures(model, dataset, setting: str) -> dict[str, float]:
@@ -96,23 +92,6 @@ def compare(dataset) -> dict[str, float]:
     return both
 
 
-def robustness(dataset, draws: int) -> None:
-    """Every kind of pool beside the inductive answer; figures are over all test rows, whatever the pool held."""
-    _, found, _ = inductive(dataset)
-    print(f"  {'no pool':16s} T1 {found['T1']:5.2f}  H {found['H']:5.2f}", flush=True)
-    for kind in POOLS:
-        cells = []
-        for setting, name in (("zsl", "T1"), ("gzsl", "H")):
-            values = [
-                transductive(dataset, setting, kind, draw)[1][name] for draw in range(1 if kind == "all" else draws)
-            ]
-            worst = (
-                f" (worst {min(values):5.2f}, below no pool in {sum(v < found[name] for v in values)} of {len(values)})"
-            )
-            cells.append(f"{name} {np.mean(values):5.2f}" + (worst if len(values) > 1 else ""))
-        print(f"  {kind:16s}", "  ".join(cells), flush=True)
-
-
 def read_settings(text: str) -> dict[str, object]:
     """ "cap=10,search=false" as parameters, values as in JSON; "" are the defaults."""
     pairs = (pair.partition("=") for pair in text.split(",") if pair)
@@ -155,8 +134,6 @@ def summary(found: list[dict[str, dict[str, float]]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("datasets", nargs="+")
-    parser.add_argument("--robust", action="store_true")
-    parser.add_argument("--draws", type=int, default=1, help="beside `--robust`: pools of each kind")
     parser.add_argument("--validation", type=int, default=0, metavar="FOLDS")
     parser.add_argument("--set", action="append", metavar="NAME=VALUE,…", dest="settings")
     parser.add_argument("--unseen", type=float, metavar="SHARE", help="of the classes, in folds")
@@ -170,10 +147,10 @@ def main() -> None:
             if options.settings:
                 found.append(variants(part, options.settings, options.paper))
             else:
-                found.append(robustness(part, options.draws) if options.robust else compare(part))
+                found.append(compare(part))
         if options.settings:
             summary(found)
-        elif options.validation and not options.robust:
+        elif options.validation:
             print("  mean", {k: round(float(np.mean([f[k] for f in found])), 2) for k in found[0]}, flush=True)
 
 

@@ -106,7 +106,7 @@ def test_the_pool_corrects_means_and_one_row_does_no_harm(case, seen_too, rows):
     weights = np.linalg.solve(labelled.K[:SEEN, :SEEN] + 0.15 * np.eye(SEEN), means)
     model = Prototypes(space, means, weights, 1.0)
     problem = PoolProblem(model, labelled, pool[:rows], seen_too)
-    fitted, unseen, _, R = problem.solve(SETTINGS)
+    fitted, unseen, _, R, _ = problem.solve(SETTINGS)
     assert R.shape == (rows, UNSEEN)
     assert np.isfinite(unseen).all()
     before = closeness(pool @ space.directions - space.offset, labelled.K[SEEN:, :SEEN] @ weights)

@@ -11,7 +11,18 @@ from firstsight.contract import Trial
 from firstsight.errors import BadInput
 from firstsight.evaluation import fit_on
 from firstsight.evaluation.calibration import calibrate
-from firstsight.methods import CMT, ESZSL, GFZSL, SAE, SSE, Blend, KernelPrototypes, all_methods, find_method
+from firstsight.methods import (
+    CMT,
+    ESZSL,
+    GFZSL,
+    SAE,
+    SSE,
+    Blend,
+    KernelPrototypes,
+    TransductiveKernelPrototypes,
+    all_methods,
+    find_method,
+)
 from firstsight.persistence.class_table import add_classes
 from firstsight.persistence.model_folder import load, save
 from firstsight.persistence.onnx_export import export_onnx, exportable
@@ -72,6 +83,17 @@ def test_a_hidden_layer_is_exported_and_saved(small, tmp_path):
     _agree(model, tmp_path / "model.onnx", X, small.descriptions)
     save(model, tmp_path / "model")
     np.testing.assert_array_equal(load(tmp_path / "model").decision_function(X), model.decision_function(X))
+
+
+@pytest.mark.parametrize("hidden", [0, 8])
+def test_a_model_that_doubts_its_pool_is_exported(hidden, small, tmp_path):
+    X = small.features[small.test_unseen]
+    pool = X[small.labels[small.test_unseen] == small.labels[small.test_unseen[0]]]
+    model = TransductiveKernelPrototypes(search=False, refinement=0, hidden=hidden)
+    model.fit(*small.part("train"), small.descriptions, X_unlabeled=pool)
+    assert model.belief_ < 1
+    export_onnx(model, tmp_path / "model.onnx")
+    _agree(model, tmp_path / "model.onnx", X, small.descriptions)
 
 
 def test_the_methods_that_write_their_score_can_be_exported():

@@ -175,6 +175,12 @@ class HiddenLayer:
     bias: np.ndarray  # (h,)
     outward: np.ndarray  # (h, e)
 
+    @classmethod
+    def stacked(cls, layers: list[HiddenLayer]) -> HiddenLayer:
+        """One layer with the units of all; their outward weights lead to the same columns."""
+        inward, bias = np.hstack([layer.inward for layer in layers]), np.hstack([layer.bias for layer in layers])
+        return cls(inward, bias, np.vstack([layer.outward for layer in layers]))
+
     def units(self, rows: np.ndarray) -> np.ndarray:
         """(n, h) in float32."""
         return np.maximum(rows @ self.inward + self.bias, 0)
@@ -222,11 +228,21 @@ class WhitenedSpace:
 
     def joined(self, layer: HiddenLayer, offset: np.ndarray, share: float, layer_share: float) -> WhitenedSpace:
         """This z and, behind it, the z of a hidden layer with its offset; each times its share."""
-        a, b, (h, more) = np.float32(share), np.float32(layer_share), layer.outward.shape
-        q, e = self.directions.shape
-        hidden = replace(layer, outward=np.hstack([np.zeros((h, e), dtype=np.float32), b * layer.outward]))
-        directions = np.hstack([a * self.directions, np.zeros((q, more), dtype=np.float32)])
-        offset = np.concatenate([a * self.offset, b * offset]).astype(np.float32)
+        no_directions = np.zeros((len(self.directions), layer.outward.shape[1]), dtype=np.float32)
+        return self.beside(WhitenedSpace(self.whitening, no_directions, offset, layer), share, layer_share)
+
+    def beside(self, other: WhitenedSpace, share: float, other_share: float) -> WhitenedSpace:
+        """This z and, behind it, that of another space with the same whitening; each times its share."""
+        a, b = np.float32(share), np.float32(other_share)
+        directions = np.hstack([a * self.directions, b * other.directions]).astype(np.float32)
+        offset = np.concatenate([a * self.offset, b * other.offset]).astype(np.float32)
+        e, more = self.directions.shape[1], other.directions.shape[1]
+        layers = [
+            replace(space.hidden, outward=np.pad(factor * space.hidden.outward, ((0, 0), columns)))
+            for space, factor, columns in ((self, a, (0, more)), (other, b, (e, 0)))
+            if space.hidden is not None
+        ]
+        hidden = HiddenLayer.stacked(layers) if layers else None
         return WhitenedSpace(self.whitening, directions, offset, hidden)
 
     def widened(self, more: np.ndarray, centre: np.ndarray) -> WhitenedSpace:
