@@ -14,7 +14,7 @@ from firstsight.data.feature_files import FeatureFile
 from firstsight.encoders.descriptions import TextEncoder
 from firstsight.encoders.embedding import embed
 from firstsight.errors import BadInput
-from firstsight.methods import Cosine
+from firstsight.methods import Blend, Cosine
 from firstsight.recognition import Recognizer, learn
 
 NAMES = ["red fox", "wolf", "owl"]
@@ -223,3 +223,20 @@ def test_labelled_images_are_added_later_and_kept_when_names_change(dual_encoder
     assert sorted(again.model.seen_classes_) == ["owl", "wolf"]
     with pytest.raises(BadInput, match="of the class 'wolf', which the table of classes does not describe"):
         learn(classes=["owl", "horse"], backbone=dual_encoder, out=tmp_path / "model")
+
+
+def test_a_model_of_names_is_learned_again_with_labelled_images(dual_encoder, photos, tmp_path):
+    for number, photo in enumerate(photos):
+        folder = tmp_path / ("more" if number == 5 else "images") / NAMES[number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(photo).save(folder / f"{number}.png")
+    learn(classes=NAMES, backbone=dual_encoder, out=tmp_path / "model")
+    with Recognizer.changing(tmp_path / "model") as model:
+        model.add_classes(["horse"])
+        model.add_images(
+            [tmp_path / "images" / "wolf" / "1.png", tmp_path / "more" / "wolf" / "5.png"], ["wolf", "horse"]
+        )
+    again = learn(tmp_path / "images", NAMES, backbone=dual_encoder, out=tmp_path / "model")
+    assert isinstance(again.model, Blend)  # the default where images and names share a space
+    assert sorted(again.model.seen_classes_) == ["horse", "red fox", "wolf"]
+    assert len(again.model.added_samples_["codes"]) == 1  # the other one is among the images to learn from
