@@ -84,10 +84,10 @@ class Entry:
     def with_parameters(self, parameters: Mapping[str, Any]) -> Entry:
         """Return the same with other parameters, under the same name."""
         if self.estimator is None:
-            if not parameters:
+            if not parameters and self.word in BASELINES:
                 return self
             given = {**self.given, **parameters}
-            make_estimator(self.word, given)  # validates parameters that a file may have named
+            make_estimator(self.word, given)  # validates parameters that a file may have named, and that torch is there
             return Entry(self.name, self.word, given)
         try:
             estimator = clone(self.estimator).set_params(**parameters)
