@@ -28,7 +28,7 @@ from firstsight.encoders import ImageEncoder
 from firstsight.methods import IncrementalClassifier
 from firstsight.recognition import Recognizer, learn
 
-CLASSES, SEEN, ATTRIBUTES, EACH = 200, 150, 312, 20
+CLASSES, SEEN, ATTRIBUTES, EACH = 200, 150, 312, 8
 
 
 def make_model(backbone: str, folder: Path) -> Recognizer:
@@ -47,7 +47,7 @@ def make_model(backbone: str, folder: Path) -> Recognizer:
 def add_rows(folder: Path, count: int) -> None:
     with Recognizer.changing(folder) as changed:
         rows = np.random.default_rng(2).normal(size=(count, changed.model.n_features_in_)).astype(np.float32)
-        changed.add_images(rows, [f"class {n % CLASSES:03d}" for n in range(count)])
+        changed.add_images(rows, [f"class {n % SEEN:03d}" for n in range(count)])
 
 
 def milliseconds(work: Callable[[], object]) -> float:
@@ -82,7 +82,7 @@ def through_the_server(folder: Path, files: list[bytes]) -> None:
             options = {"why": "false", "reject_far": "false"}
             before = client.post("/api/predict", files=upload, data=options).json()["answers"][0]["class"]
             label = next(
-                name for n in range(CLASSES) if (name := f"class {(150 + number + n) % CLASSES:03d}") != before
+                name for n in range(CLASSES) if (name := f"class {(SEEN + number + n) % CLASSES:03d}") != before
             )
             began = time.perf_counter()
             answer = client.post("/api/corrections", files={"picture": ("x.jpg", content)}, data={"class": label})

@@ -46,6 +46,17 @@ def test_the_distance_is_that_to_the_tenth_nearest_row_by_direction_and_length(s
     np.testing.assert_allclose(familiar.distance(X), expected, atol=2e-3)  # rows are kept as float16
 
 
+def test_the_nearest_added_row_counts_by_itself(small, familiar):
+    X, added = small.features[small.test_unseen], small.features[small.test_seen[:3]] * 2
+    expected = familiar.distance(X)
+    for row in added:  # of one kept row, the nearest is the only one
+        kept = np.r_[row / np.linalg.norm(row), np.log(np.linalg.norm(row) / familiar.length)].astype(np.float32)
+        expected = np.minimum(expected, replace(familiar, rows=kept[None]).distance(X))
+    np.testing.assert_allclose(familiar.distance(X, added), expected, rtol=1e-4)
+    assert np.array_equal(familiar.distance(X, added[:0]), familiar.distance(X))
+    np.testing.assert_allclose(familiar.distance(added, added), 0, atol=1e-3)
+
+
 def test_far_rows_are_far_and_at_most_five_percent_of_known_ones_are_lost(small, familiar):
     random = np.random.default_rng(0)
     far = {

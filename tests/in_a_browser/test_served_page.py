@@ -8,6 +8,7 @@ import io
 import json
 import re
 
+import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
@@ -47,9 +48,112 @@ def test_a_picture_gets_ranked_classes_with_confidence_and_reasons(open_page, si
     expect(page.locator(".why-name").first).to_have_text(re.compile(r"^(more|less) of (base|mark) .* \([+−]"))
     expect(page.locator(".reasons")).to_contain_text("other attribute")
     expect(page.locator(".reasons .sum")).to_contain_text("Together: ")
-    page.get_by_role("button", name="Keep").click()
-    page.locator("#notices", has_text="Kept as").wait_for()
     assert complaints == []
+
+
+def noise_file(folder):
+    pixels = np.random.default_rng(0).integers(0, 255, (24, 24), dtype=np.uint8)
+    Image.fromarray(pixels).save(folder / "noise.png")
+    return folder / "noise.png"
+
+
+def open_dialog(page):
+    page.get_by_role("button", name=re.compile("^It is")).click()
+    return page.get_by_role("dialog", name="What does it show?")
+
+
+def test_a_correction_by_keyboard_changes_the_next_answer_and_is_undone(open_page, site, complaints, expect, tmp_path):
+    page = _open(open_page, site)
+    classes = page.request.get(f"{site}api/classes").json()["classes"]
+    unseen = next(one["class"] for one in classes if not one["seen"])
+    page.locator(".drop input").set_input_files(noise_file(tmp_path))
+    expect(page.locator(".answer-name")).to_have_text("none of these")
+    with page.expect_response("**/api/classes"):
+        page.get_by_role("button", name=re.compile("^It is")).press("Enter")
+    dialog = page.get_by_role("dialog", name="What does it show?")
+    expect(dialog.get_by_role("option")).to_have_count(len(classes))  # every class, not the best five
+    expect(dialog.get_by_role("button", name="Learn it")).to_be_disabled()
+    search = dialog.get_by_role("combobox", name="Search classes")
+    expect(search).to_be_focused()
+    page.keyboard.type(unseen)
+    expect(dialog.locator("[aria-selected=true]")).to_have_text(re.compile(f"^{unseen}"))
+    page.keyboard.press("Enter")
+    expect(page.locator("#notices")).to_contain_text(f"Learned: it is {unseen}.")
+    expect(dialog).to_be_hidden()
+    expect(page.locator(".answer-name")).to_have_text(unseen)
+    expect(page.locator(".answer-chips")).to_contain_text("training picture")
+    expect(page.locator(".learned")).to_have_text(f"Learned: it is {unseen}.")
+    expect(page.locator("#notices").get_by_role("button", name="Undo")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#notices")).to_contain_text("Undone")
+    expect(page.locator(".answer-name")).to_have_text("none of these")
+    expect(page.locator(".learned")).to_have_count(0)
+    assert complaints == []
+
+
+def test_a_sample_is_corrected_twice_and_every_answer_on_screen_is_asked_again(open_page, site, complaints, expect):
+    page = _open(open_page, site)
+    before = page.request.get(f"{site}api/model").json()["revision"]
+    page.get_by_role("button", name="Recognise all").click()
+    expect(page.locator(".answer")).to_have_count(18)
+    expect(page.locator(".results.waiting")).to_have_count(0)
+    card = page.locator(".answer").first
+    for letter in "ÿź":
+        card.get_by_role("button", name=re.compile("^It is")).click()
+        page.get_by_role("combobox", name="Search classes").fill(letter)
+        with page.expect_response("**/api/predict") as answer:
+            page.get_by_role("button", name="Learn it").click()
+        assert len(answer.value.json()["answers"]) == 16  # the first of two requests
+        expect(card.locator(".learned")).to_have_text(f"Learned: it is {letter}.")
+        expect(page.locator("#notices")).to_contain_text(f"Learned: it is {letter}.")
+        expect(card.locator(".answer-chips")).to_contain_text("training picture")
+        expect(page.locator(".learned")).to_have_count(1)
+    for left in ("Learned: it is ÿ.", None):
+        card.get_by_role("button", name="Undo").click()
+        expect(page.locator("#notices")).to_contain_text("Undone")
+        if left:
+            expect(card.locator(".learned")).to_have_text(left)
+        expect(page.locator(".results.waiting")).to_have_count(0)
+    expect(page.locator(".learned")).to_have_count(0)
+    assert page.request.get(f"{site}api/model").json()["revision"] == before
+    assert complaints == []
+
+
+def test_a_picture_is_kept_under_any_class_by_search(open_page, site, complaints, expect):
+    page = _open(open_page, site)
+    page.locator(".samples button").first.click()
+    dialog = open_dialog(page)
+    search = dialog.get_by_role("combobox", name="Search classes")
+    search.fill("no such letter")
+    expect(dialog.get_by_role("option")).to_have_count(0)
+    expect(dialog).to_contain_text("No class is called so.")
+    expect(dialog.get_by_role("button", name="Keep it")).to_be_disabled()
+    search.fill("")
+    dialog.get_by_role("option").nth(40).click()
+    expect(dialog.get_by_role("option").nth(40)).to_have_attribute("aria-selected", "true")
+    search.press("ArrowDown")
+    expect(dialog.get_by_role("option").nth(41)).to_have_attribute("aria-selected", "true")
+    chosen = dialog.get_by_role("option").nth(41).get_attribute("data-class")
+    dialog.get_by_role("button", name="Keep it").click()
+    page.locator("#notices", has_text=f"Kept as {chosen} for the next").wait_for()
+    expect(page.locator(".learned")).to_have_count(0)
+    open_dialog(page)
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    assert complaints == []
+
+
+def test_what_goes_wrong_with_a_correction_is_told_in_the_dialog(open_page, site, expect):
+    page = _open(open_page, site)
+    page.locator(".samples button").first.click()
+    page.route("**/api/corrections", lambda route: route.fulfill(status=422, json={"error": "There is no room."}))
+    dialog = open_dialog(page)
+    dialog.get_by_role("option").first.click()
+    dialog.get_by_role("button", name="Learn it").click()
+    expect(dialog.get_by_role("alert")).to_have_text("There is no room.")
+    expect(dialog).to_be_visible()
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(dialog).to_be_hidden()
 
 
 TWO_FILES = """(content) => {
@@ -331,6 +435,13 @@ def test_nothing_is_cut_on_a_phone(open_page, site, cut):
         page.get_by_role("tab", name=tab.capitalize()).click()
         page.wait_for_selector(shown)
         assert cut(page) == [], tab
+    page.get_by_role("tab", name="Recognise").click()
+    page.locator(".samples button").first.click()
+    dialog = open_dialog(page)
+    dialog.get_by_role("option").nth(5).click()
+    assert cut(page) == []
+    box = dialog.get_by_role("button", name="Learn it").bounding_box()
+    assert box["y"] + box["height"] < 900
 
 
 def test_tabs_are_walked_by_keyboard(open_page, site, expect):
@@ -354,6 +465,10 @@ def test_an_audit_has_no_serious_findings(open_page, site, audit, expect, scheme
     expect(page.locator(".results.waiting")).to_have_count(0)  # pale while it waits
     page.locator(".why summary").click()
     found = audit(page)
+    dialog = open_dialog(page)
+    dialog.get_by_role("option").nth(1).click()
+    found += audit(page)
+    dialog.get_by_role("button", name="Cancel").click()
     for tab in list(READY)[1:]:
         page.get_by_role("tab", name=tab.capitalize()).click()
         page.wait_for_selector(READY[tab])

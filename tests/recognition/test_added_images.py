@@ -13,6 +13,7 @@ from firstsight.encoders.backbone import LETTERS
 from firstsight.encoders.embedding import embed
 from firstsight.errors import BadInput
 from firstsight.recognition import Recognizer, learn
+from firstsight.recognition.answers import NONE_OF_THESE
 
 NAMES = ["ring", "bar", "cross", "dot", "wedge", "frame"]
 UNSEEN = ["wedge", "frame"]
@@ -104,6 +105,18 @@ def test_a_correction_changes_the_next_answer_and_is_replaced_by_another_one(mod
     model.remove_images(second.change)
     with pytest.raises(BadInput, match="nothing to undo"):
         model.remove_images()
+
+
+def test_an_image_that_was_far_from_everything_is_named_once_it_was_added(model):
+    far = np.random.default_rng(0).random((2, model.model.n_features_in_), dtype=np.float32) * 1000
+    far[0, ::2] = far[1, 1::2] = 0  # and far from each other
+    assert model.predict(far).best == [NONE_OF_THESE] * 2
+    model.correct(far[:1], "wedge")
+    answers = model.predict(far)
+    assert answers.best == ["wedge", NONE_OF_THESE]
+    assert answers.distance[0] == 0
+    model.remove_images()
+    assert model.predict(far).best == [NONE_OF_THESE] * 2
 
 
 def test_images_of_the_training_do_not_count_again(model, images):

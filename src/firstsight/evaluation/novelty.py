@@ -56,16 +56,28 @@ class NoveltyDetector:
         """Everything but `rows`: a `KnownDistances`."""
         return {"length": self.length, "distances": self.distances}
 
-    def distance(self, X: Any) -> np.ndarray:
-        """Distance (n,) of each row to its tenth nearest training row."""
+    def distance(self, X: Any, added: np.ndarray | None = None) -> np.ndarray:
+        """Distance (n,) of each row to its tenth nearest training row or, if that is nearer, to the nearest of `added`.
+
+        Those are samples that a person has labelled after training (m, d): each of them is trusted by itself.
+        """
         kept, squares = self._whole_rows
-        k = min(NEIGHBOURS, 1 + len(kept) // 4)  # of six rows the tenth nearest, or the farthest, would say little
+        # Of six rows the tenth nearest, or the farthest, would say little.
+        nearest = self._nearest(X, kept, squares, min(NEIGHBOURS, 1 + len(kept) // 4))
+        if added is None or not len(added):
+            return nearest
+        z = _directions(added, self.length)
+        lower: np.ndarray = np.minimum(nearest, self._nearest(X, z, (z**2).sum(axis=1), 1))
+        return lower
+
+    def _nearest(self, X: Any, kept: np.ndarray, squares: np.ndarray, k: int) -> np.ndarray:
         squared = np.empty(len(X))
         for start in range(0, len(X), BLOCK_ROWS):
             z = _directions(X[start : start + BLOCK_ROWS], self.length)
             apart = (z**2).sum(axis=1)[:, None] + squares - 2 * z @ kept.T  # (block, m)
             squared[start : start + BLOCK_ROWS] = np.partition(apart, k - 1, axis=1)[:, k - 1]
-        return np.sqrt(np.maximum(squared, 0))
+        distance: np.ndarray = np.sqrt(np.maximum(squared, 0))
+        return distance
 
     @cached_property
     def _whole_rows(self) -> tuple[np.ndarray, np.ndarray]:

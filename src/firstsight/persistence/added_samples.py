@@ -256,6 +256,12 @@ def added_fingerprints(model: ZeroShotClassifier) -> np.ndarray:
     return _Log.of(model).fingerprints
 
 
+def added_features(model: ZeroShotClassifier) -> np.ndarray:
+    """Features (m, d) of the samples that were added to a model and count."""
+    log = _Log.of(model)
+    return log.features if log.counts.all() else log.features[log.counts]
+
+
 def log_content(model: ZeroShotClassifier) -> bytes:
     """What changes with every sample that is added and every label that is replaced; nothing without such."""
     log = _Log.of(model)

@@ -25,6 +25,7 @@ from firstsight.errors import BadInput
 from firstsight.evaluation.calibration import Confidences, margin, reference_scores
 from firstsight.evaluation.novelty import FAR_SHARE, NoveltyDetector
 from firstsight.methods import BestClasses, ZeroShotClassifier
+from firstsight.persistence.added_samples import added_features
 from firstsight.persistence.class_table import as_labels
 from firstsight.recognition.explain import ClassLabel, Reasons, explain
 from firstsight.recognition.scoring import InTraining, Score, score_answers
@@ -351,7 +352,9 @@ def rank_classes(
         return answers
     answers, lost = replace(answers, confidence=confidences.of(scores)), 0.0
     if calibration.novelty is not None:
-        answers = _with_distance(answers, calibration.novelty, X, options.reject_far)
+        answers = _with_distance(answers, calibration.novelty.distance(X, added_features(model)), calibration.novelty)
+        if options.reject_far:
+            answers = replace(answers, rejected=answers.far)
         lost = FAR_SHARE if options.reject_far else 0.0
     if options.reject_share is not None:
         threshold = calibration.scale_for(seen, options.shift_seen).threshold(options.reject_share, lost)
@@ -360,17 +363,14 @@ def rank_classes(
     return answers
 
 
-def _with_distance(answers: Answers, novelty: NoveltyDetector, X: Any, reject_far: bool) -> Answers:
+def _with_distance(answers: Answers, distance: np.ndarray, novelty: NoveltyDetector) -> Answers:
     """The answers with the samples' distance, which lowers confidence."""
     assert answers.confidence is not None
-    distance = novelty.distance(X)
-    far = novelty.far(distance)
     return replace(
         answers,
         confidence=answers.confidence * novelty.confidence_factor(distance)[:, None],
-        rejected=far if reject_far else None,
         distance=novelty.share_nearer(distance),
-        far=far,
+        far=novelty.far(distance),
     )
 
 

@@ -1,8 +1,9 @@
 // Pictures in; ranked classes, confidence and reasons out.
 import { AnswerGrid, chip } from "./parts/answer_cards.js";
-import { counted, el } from "./parts/elements.js";
+import { breakable, counted, el } from "./parts/elements.js";
+import { ClassDialog } from "./correct.js";
 import { drawingPad } from "./drawing.js";
-import { getBlob, getJson, patiently, postForm } from "./server.js";
+import { getBlob, getJson, patiently, postForm, postJson } from "./server.js";
 
 const AT_ONCE = 16; // pictures per request: the first answers are there while the last ones wait
 const SAMPLES = 18;
@@ -168,29 +169,76 @@ class Recognise {
     for (const picture of this.results.querySelectorAll(".answer-picture img")) picture.addEventListener("error", () => picture.parentElement.remove()); // a format that browsers do not show
   }
 
-  // What a person can do with an answer: keep the picture with its class, or teach a class that is missing.
+  // What a person can do with an answer: say what the picture shows, or teach a class that is missing.
   extras(entry) {
     const { source } = entry;
     const made = [];
     if (source?.sample && !source.sample.known && entry.truth !== entry.class) {
       made.push(el("button", { type: "button", class: "primary", onclick: () => { this.app.toTeach = source.sample.class; this.app.show("teach"); } }, `Teach “${source.sample.class}”`));
     }
-    if (this.app.model.can.keep && entry.top.length) made.push(this.keeping(entry));
+    const { correct, keep } = this.app.model.can;
+    if (source && entry.top.length && (correct || keep)) made.push(this.labelling(entry, correct, keep));
     return made;
   }
 
-  keeping(entry) {
-    const select = el("select", { "aria-label": "The class to keep the picture under" }, entry.top.map((one) => el("option", {}, one.class)));
-    const button = el("button", { type: "button", onclick: () => this.app.doing(async () => {
-      const form = new FormData();
-      form.append("picture", entry.source.file, entry.source.file.name);
-      form.append("class", select.value);
-      const kept = await postForm("/api/confirm", form);
-      button.disabled = true;
-      button.textContent = "Kept";
-      this.app.notice(`Kept as ${kept.class} for the next `, el("code", {}, "firstsight learn"), `: ${counted(kept.pictures, "picture")} so far.`);
-    }) }, "Keep");
-    return el("div", { class: "keep" }, el("span", {}, "It is"), select, button);
+  labelling(entry, correct, keep) {
+    const actions = [];
+    if (correct) actions.push(["Learn it", (name) => this.learn(entry.source, name)]);
+    if (keep) actions.push(["Keep it", (name) => this.keep(entry.source, name)]);
+    this.dialog ??= new ClassDialog();
+    const last = entry.source.corrections?.at(-1);
+    const words = last ? "It is something else …" : "It is …";
+    return el("div", { class: "keep" },
+      last ? el("span", { class: "learned" }, "Learned: it is ", el("strong", {}, breakable(last.name)), ".") : null,
+      last?.undo ? el("button", { type: "button", class: "quiet", onclick: () => this.undo(entry.source) }, "Undo") : null,
+      el("button", { type: "button", "aria-label": `${words} (${entry.file})`, onclick: () => this.app.doing(() => this.dialog.open(entry, actions)) }, words));
+  }
+
+  // The model learns one picture; all that are shown are asked again.
+  async learn(source, name) {
+    const form = new FormData();
+    form.append("class", name);
+    if (source.sample) form.append("sample", String(source.sample.id));
+    else form.append("picture", source.file, source.file.name);
+    const done = await patiently(() => postForm("/api/corrections", form));
+    if (done.undo || !source.corrections?.length) (source.corrections ??= []).push({ name, undo: done.undo, trained: source.sample?.in_training });
+    if (source.sample) source.sample.in_training = "labelled";
+    return () => this.learned(source, name, done);
+  }
+
+  async learned(source, name, done) {
+    const words = ["Learned: it is ", el("strong", {}, name), done.durable ? ". " : ". It is kept until the server stops. "];
+    if (!(await this.askAgain())) return;
+    const now = this.grid.entries.find((entry) => entry.source === source);
+    if (now && !now.error && now.class !== name) words.push(`The answer is still ${now.class}: one picture weighs little in a class that has many. `);
+    const undo = done.undo ? el("button", { type: "button", class: "quiet", onclick: () => this.undo(source) }, "Undo") : "";
+    this.app.notice(...words, undo);
+    undo && undo.focus();
+  }
+
+  undo(source) {
+    const last = source.corrections?.at(-1);
+    return last?.undo && this.app.doing(async () => {
+      await patiently(() => postJson("/api/corrections/undo", last.undo));
+      source.corrections.pop();
+      if (source.sample) source.sample.in_training = last.trained;
+      if (await this.askAgain()) this.app.notice("Undone: the model has forgotten that it is ", el("strong", {}, last.name), ".");
+    });
+  }
+
+  // Whether it worked; if not, that is told already.
+  async askAgain() {
+    await this.app.refresh();
+    await this.recognise(this.pictures);
+    return !document.getElementById("alerts").childElementCount;
+  }
+
+  async keep(source, name) {
+    const form = new FormData();
+    form.append("picture", source.file, source.file.name);
+    form.append("class", name);
+    const kept = await postForm("/api/confirm", form);
+    this.app.notice(`Kept as ${kept.class} for the next `, el("code", {}, "firstsight learn"), `: ${counted(kept.pictures, "picture")} so far.`);
   }
 }
 
