@@ -57,6 +57,46 @@ def test_means_are_those_of_one_gaussian_process_over_all_class_means(model, tas
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
 
 
+def test_parts_across_the_fitted_classes_have_the_same_gaussian_process(task):
+    # Twenty classes span 19 of 36 directions; samples of two new ones have parts in the others.
+    rng = np.random.default_rng(0)
+    X, X_new = (np.hstack([part, 0.2 * rng.normal(size=(len(part), 20))]) for part in (task.X, task.X_unseen))
+    rows, old, names = some_of(task, task.unseen[:2], 3), list(dict.fromkeys(task.y)), task.unseen[:2]
+    model = KernelPrototypes(**FIXED, refinement=0, hidden=0).fit(X, task.y, task.table)
+    evidence = model.evidence_
+    evidence["across"][0] = across_variance = 0.2  # as if means of seen classes had shown it
+    e, D = model.seen_means_.shape[1], model.directions_.astype(float)
+    model.add_samples(X_new[rows], task.y_unseen[rows])
+    whitened = model.added_samples_["rows"].astype(float).reshape(2, 3, -1).mean(axis=1) - evidence["centre"]
+    across = whitened - whitened @ D @ np.linalg.pinv(D)
+    A = task.table.loc[[*old, *names]].to_numpy()
+    K = kernel(model.kernel_, A, A) + FIXED["nugget"] * np.eye(len(A))
+    noise = np.diag(FIXED["noise"] / evidence["counts"])
+    C = K[20:, 20:] - K[20:, :20] @ np.linalg.solve(K[:20, :20] + noise, K[:20, 20:])
+    expected = C @ np.linalg.solve(C + evidence["across"][2] / across_variance / 3 * np.eye(2), across)
+    found = model.embed_classes(names)[:, e:] @ np.linalg.pinv(model.directions_[:, e:])
+    np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
+    assert not model.embed_classes(old)[:, e:].any()
+
+
+@pytest.mark.parametrize("k", [12, 40])
+def test_predicted_means_are_believed_as_much_as_they_deserve(k):
+    # Classes of a known Gaussian process, far apart from each other: with 12 of them, what a class has across the
+    # others is most of its distance from the mean that these predict.
+    rng = np.random.default_rng(0)
+    names = [f"class{c:02d}" for c in range(k + 40)]
+    table = pd.DataFrame(rng.normal(size=(len(names), 6)), index=names)
+    means = table.to_numpy() @ rng.normal(size=(6, 60)) + rng.normal(size=(len(names), 60))
+    labels = np.repeat(names, 15)
+    X = (np.repeat(means, 15, axis=0) + rng.normal(size=(len(labels), 60))).astype(np.float32)
+    seen = np.isin(labels, names[:k])
+    model = KernelPrototypes(**FIXED | {"power": 1.0}, refinement=0, hidden=0).fit(X[seen], labels[seen], table)
+    true = [model.embed(X[labels == name]).mean(axis=0) for name in names[k:]]
+    errors = np.square(true - model.embed_classes(names[k:])).sum(axis=1).mean()
+    believed = model.evidence_["signal"].sum() * model.evidence_["across"][2]
+    assert 0.5 < believed / errors < 1.5
+
+
 def test_the_order_of_samples_and_calls_does_not_matter(model, task):
     rows = some_of(task, task.unseen[:3], 2)
     X, y = task.X_unseen[rows], task.y_unseen[rows]

@@ -384,19 +384,19 @@ class KernelPrototypes(IncrementalClassifier):
         certainty = np.maximum(certainty_of_counts(sizes[k:], settings["noise"], evidence), certainty[: len(A)])
         self.certainty_ = np.r_[np.ones(k), certainty]
         new = J >= k  # noqa: SIM300 (J is an array)
-        across = self._across(sums[new, :q], counts[new])
-        self._widen(across, J[new])
+        across = self._across(sums[new, :q])
+        noise = np.full(q, evidence["across"][2] / max(evidence["across"][0], 1e-12))
+        prior = C[J[new]][:, new]
+        self._widen(prior @ condition(prior, counts[new], across, noise), J[new])
         self._set_other_means(with_zeros(means[added:], self.directions_.shape[1] - means.shape[1]))
 
-    def _across(self, whitened: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """What the means (j, q) of new classes have across the span of the fit's classes, as far as it is no chance."""
-        variance = self.evidence_["across"][0]
+    def _across(self, whitened: np.ndarray) -> np.ndarray:
+        """What the means (j, q) of new classes have across the span of the fit's classes."""
         across, D = whitened - self.evidence_["centre"], self.directions_.astype(np.float64)
         products = D.T @ D
         # Columns of a hidden layer are zero here; what is added to the products keeps them solvable.
         products += 1e-9 * np.trace(products) * np.eye(len(products))
-        across -= cho_solve(cho_factor(products), D.T @ across.T).T @ D.T
-        return across * (variance / (variance + 1 / counts))[:, None]
+        return across - cho_solve(cho_factor(products), D.T @ across.T).T @ D.T
 
     def _widen(self, across: np.ndarray, codes: np.ndarray) -> None:
         """Add the directions of `across` (j, q), parts of the means of new classes that the space does not have."""

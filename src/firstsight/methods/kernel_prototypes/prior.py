@@ -16,6 +16,9 @@ the posterior covariance of classes, a_d the variance of coordinate d of z per u
 the mean of their class::
 
     shift of the mean of any class a = C(a, J) (C(J, J) + (w_d/a_d) diag(1/n))⁻¹ (x̄ − M)_Jd          (`condition`)
+
+a is the mean squared error_c over its mean variance, without what z̄_c has across the span of the other classes' means
+(`measure_evidence`). New classes have such parts, too: there M is zero, and the same formula weighs them together.
 """
 
 from __future__ import annotations
@@ -228,31 +231,63 @@ def measure_evidence(
     variance of a predicted mean.
     """
     counts, k = statistics.counts, len(K)
-    Z, sizes = space(rows).astype(np.float64), np.bincount(y, minlength=k)
-    means = class_sums(Z, y, k) / sizes[:, None]
-    spread = (Z**2).sum(axis=0) - sizes @ means**2
-    # One sample per class has no spread; z is scaled to a variance of one.
-    within = np.maximum(spread / (len(Z) - k), 1e-3) if len(Z) > k else np.ones(Z.shape[1])
     noise = settings.noise / counts
     inverse = precision(K + settings.nugget * np.eye(k), noise)
     variance = max(leave_one_out_variances(inverse, noise).mean(), 1e-6)
-    squares = (leave_one_out_errors(inverse, means) ** 2).mean(axis=0)
-    signal = np.maximum(squares - within * (1 / sizes).mean(), 0.01 * squares.mean() + 1e-9) / variance
-    # The distance of a mean from the span of the others, by the inverse of their products; the constant makes the span
-    # one of differences.
+    # The episodic map and the hidden layer are fitted to the errors of these very classes. Before the map, errors are
+    # those of other classes; a layer has no such space.
+    plain, width = statistics.space, statistics.means.shape[1]
+    to_space = np.linalg.pinv(plain.directions.astype(np.float64)) @ space.directions
+    signal = _signal(plain(rows), y, inverse, settings) @ to_space**2
+    Z = space(rows).astype(np.float64)
+    if space.hidden is not None:
+        signal[width:] = _signal(Z[:, width:], y, inverse, settings)
     outside, across = len(statistics.centre) - k + 2, 0.0
     if outside > 2 and k > 2:
-        products = statistics.means @ statistics.means.T
-        inverse_products = np.linalg.pinv(products + 100 * np.abs(products).max(), hermitian=True)
-        distances = 1 / np.maximum(np.diag(inverse_products), 1e-12)
+        distances = own_directions(statistics.means)[1] ** 2
         across = max(float((distances / outside - 1 / counts).mean()), 0.0)
     return {
         "counts": counts,
-        "within": within,
-        "signal": signal,
+        "within": _moments_of_classes(Z, y, k)[1],
+        "signal": signal / variance,
         "centre": statistics.centre,
         "across": np.array([across, statistics.scale, variance]),
     }
+
+
+def _moments_of_classes(Z: np.ndarray, y: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Class means (k, e) and the variance (e,) within classes."""
+    Z, sizes = Z.astype(np.float64), np.bincount(y, minlength=k)
+    means = class_sums(Z, y, k) / sizes[:, None]
+    spread = (Z**2).sum(axis=0) - sizes @ means**2
+    # One sample per class has no spread; z is scaled to a variance of one.
+    return means, np.maximum(spread / (len(Z) - k), 1e-3) if len(Z) > k else np.ones(Z.shape[1])
+
+
+def _signal(Z: np.ndarray, y: np.ndarray, inverse: np.ndarray, settings: PrototypeSettings) -> np.ndarray:
+    """Variance (e,) of the error of a predicted mean, without the noise of the mean that it is compared with.
+
+    What a class has across the span of the others is left out: a class without samples has no part in z that is its
+    own, and with few classes that part is most of a leave-one-class-out error.
+    """
+    means, within = _moments_of_classes(Z, y, len(inverse))
+    errors = means - settings.stretch * (means - leave_one_out_errors(inverse, means))
+    e = means.shape[1]
+    if e > 1:
+        own = own_directions(means)[0]
+        errors -= np.einsum("ij,ij->i", errors, own)[:, None] * own
+        errors *= np.sqrt(e / (e - 1))
+    squares = (errors**2).mean(axis=0)
+    return np.maximum(squares - within * (1 / np.bincount(y)).mean(), 0.01 * squares.mean() + 1e-9)
+
+
+def own_directions(means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Unit vectors (k, e), each across the span of the differences of the other means; the distances (k,) from it."""
+    # The rows of M⁺ are such vectors, as long as one over the distance; the constant makes the span one of differences.
+    products = means @ means.T
+    across = np.linalg.pinv(products + 100 * np.abs(products).max(), hermitian=True) @ means
+    lengths = np.maximum(np.linalg.norm(across, axis=1), 1e-12)
+    return across / lengths[:, None], 1 / lengths
 
 
 def condition(C: np.ndarray, counts: np.ndarray, residuals: np.ndarray, noise: np.ndarray) -> np.ndarray:
