@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.evaluation import fit_on
-from firstsight.methods import ESZSL, KernelPrototypes
+from firstsight.methods import ESZSL, Blend, Cosine, KernelPrototypes, TransductiveKernelPrototypes
 from firstsight.persistence.added_samples import add_samples, undo_samples
 from firstsight.persistence.class_table import remove_classes
 from firstsight.persistence.model_folder import load, save
@@ -112,6 +113,33 @@ def test_a_saved_model_keeps_the_log(model, small, rows, tmp_path):
     loaded, _ = undo_samples(loaded, added.change)
     assert np.array_equal(scores(loaded, small), scores(model, small))
     assert corrected.removed == {y[0]: 1}
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        Cosine(),
+        Blend([("prototypes", KernelPrototypes(search=False, refinement=0, hidden=0)), ("eszsl", ESZSL())]),
+        TransductiveKernelPrototypes(search=False, refinement=0, hidden=0),
+    ],
+    ids=lambda method: type(method).__name__,
+)
+def test_every_method_that_can_is_corrected_saved_and_restored(method, small, tmp_path):
+    data = replace(small, features=small.features[:, :6]) if isinstance(method, Cosine) else small
+    fitted = fit_on(method, data)
+    before = scores(fitted, data)
+    X, y = data.part("test_unseen")
+    changed, added = add_samples(fitted, X[:4], y[:4].tolist(), np.arange(1, 5, dtype=np.uint64))
+    other = next(name for name in data.unseen_classes if name != y[0])
+    changed, _ = add_samples(changed, X[:1], [other], np.array([1], dtype=np.uint64))
+    save(changed, tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert np.array_equal(scores(loaded, data), scores(changed, data))
+    assert not np.allclose(scores(loaded, data), before)
+    loaded, _ = undo_samples(loaded, added.change)
+    assert loaded.seen_classes_.tolist() == sorted({*data.seen_classes, other}, key=loaded.classes_.tolist().index)
+    loaded, _ = undo_samples(loaded)
+    np.testing.assert_allclose(scores(loaded, data), before, rtol=1e-5, atol=1e-6)
 
 
 def test_another_fit_forgets_what_was_added(model, small, rows):

@@ -69,6 +69,29 @@ def test_a_taught_class_appears_on_the_map_among_the_samples_that_it_is_near(ser
     assert "é" in near[:5]
 
 
+def test_a_corrected_class_moves_on_the_map_to_the_sample_that_it_was_corrected_by(serving, samples, quick_layout):
+    client = serving(samples=samples)
+
+    def place(name):
+        found = client.get("/api/map").json()
+        at = {one["class"]: one["at"]["space"] for one in found["classes"]}
+        new = {one["id"]: one["at"]["space"] for one in found["samples"] if one["in_training"] == "no"}
+        return at[name], new
+
+    before, positions = place(UNSEEN[0])
+
+    def distance(number, position):
+        return np.linalg.norm(np.subtract(positions[number], position))
+
+    far = max(positions, key=lambda number: distance(number, before))
+    body = {"sample": far, "class": UNSEEN[0]}
+    done = client.post("/api/corrections", data=body, headers=CHANGE)
+    assert done.status_code == 201
+    assert distance(far, place(UNSEEN[0])[0]) < distance(far, before)
+    client.post("/api/corrections/undo", json=done.json()["undo"], headers=CHANGE)
+    assert place(UNSEEN[0])[0] == before
+
+
 def test_a_method_without_a_space_of_its_own_gets_a_map_too(samples, quick_layout, letters):
     rows = np.array([label not in UNSEEN for label in samples.labels])
     model = ESZSL().fit(samples.features[rows], np.array(samples.labels)[rows], letters.descriptions)

@@ -73,7 +73,7 @@ def serve(
     device: Device = "cpu",
     max_upload: Annotated[int, typer.Option(min=1, max=1024, help="MiB that one picture may have.")] = 32,
     max_classes: Annotated[int, typer.Option(min=1, help="Classes to which teaching may bring the model.")] = 10_000,
-    max_added: Annotated[int, typer.Option(min=1, help="Samples to which corrections may bring the model.")] = 2_000,
+    max_added: Annotated[int, typer.Option(min=1, help="Samples to which corrections may bring the model.")] = 1_000,
     max_kept: Annotated[int, typer.Option(min=1, help="MiB that kept pictures may have together.")] = 1024,
     rate: Annotated[float, typer.Option(min=0, help="Requests per second of one client; 0: any number.")] = 50.0,
     timeout: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds in which a request must arrive.")] = 15.0,

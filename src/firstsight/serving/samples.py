@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -216,11 +216,13 @@ class HasSpace(Protocol):
 
 @dataclass(eq=False)
 class _Layout:
-    """One space in the plane. Classes that existed when it was laid out have positions; later ones are added."""
+    """One space in the plane. Classes that existed when it was laid out have positions; later ones are added, and those
+    that have moved in the space since, by a correction for example, get another one."""
 
     samples: np.ndarray  # (n, e), or features
     positions: np.ndarray  # (n, 2)
     classes: dict[str, np.ndarray]  # (2,) by name
+    points: dict[str, np.ndarray] = field(default_factory=dict)  # (e,) by name: where in the space they were
 
     @classmethod
     def of(cls, model: ZeroShotClassifier, features: np.ndarray) -> _Layout:
@@ -231,7 +233,7 @@ class _Layout:
         samples, classes = model.embed(features), model.embed_classes()
         positions, of_classes = lay_out(samples, classes, 0, STEPS)
         scaled = dict(zip(names, _scaled(of_classes, positions), strict=True))
-        return cls(samples, _scaled(positions, positions), scaled)
+        return cls(samples, _scaled(positions, positions), scaled, dict(zip(names, classes, strict=True)))
 
     def class_positions(self, model: ZeroShotClassifier, features: np.ndarray) -> dict[str, tuple[np.ndarray, bool]]:
         """Of every class that the model has now: its position, and whether it came after the layout."""
@@ -245,12 +247,12 @@ class _Layout:
                 name: (self.positions[best[:, c]].mean(axis=0), name not in self.classes)
                 for c, name in enumerate(names)
             }
-        new = [c for c, name in enumerate(names) if name not in self.classes]
-        positions = {name: (self.classes[name], False) for name in names if name in self.classes}
-        if new:
-            embedded = model.embed_classes([model.classes_[c] for c in new])
-            positions |= {names[c]: (self._between(point), True) for c, point in zip(new, embedded, strict=True)}
-        return {name: positions[name] for name in names}
+        positions = {}
+        for name, point in zip(names, model.embed_classes(), strict=True):
+            before = self.points.get(name)
+            stayed = before is not None and np.allclose(before, point, rtol=1e-4, atol=1e-6)
+            positions[name] = (self.classes[name] if stayed else self._between(point), before is None)
+        return positions
 
     def _between(self, point: np.ndarray) -> np.ndarray:
         """The mean position of the nearest samples, weighted by their nearness."""

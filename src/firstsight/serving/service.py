@@ -63,7 +63,7 @@ class Settings(Schema):
     pictures: int = Field(default=64, ge=1, le=1000, description="pictures in one request")
     upload_bytes: int = Field(default=32 << 20, ge=1024, description="of one picture")
     max_classes: int = Field(default=10_000, ge=1, description="to which teaching may bring the model")
-    max_added: int = Field(default=2_000, ge=1, description="labelled samples to which corrections may bring the model")
+    max_added: int = Field(default=1_000, ge=1, description="labelled samples to which corrections may bring the model")
     remember: int = Field(default=256, ge=0, description="pictures whose features stay in memory: asked again, no work")
     keep_bytes: int = Field(default=1 << 30, ge=1024, description="of all confirmed pictures together")
     rate: float = Field(default=50.0, ge=0, description="requests per second of one client, in the long run; 0: any")
