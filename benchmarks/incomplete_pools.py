@@ -11,12 +11,14 @@ has met no sample. "a third absent": the pool has no sample of a third of the un
 the samples of half of them. It has all of the seen classes' test samples, if the setting has these at all.
 
 The inductive search runs once per data set, and the trial of the pool's weight once per setting, with the first pool.
-Everything is deterministic: a draw is a seed. Development looks at `--validation` only. Ends with the means over draws.
+Everything is deterministic: a draw is a seed. An interrupted run resumes with the first pool that `--out` lacks.
+Development looks at `--validation` only. Ends with the means over draws.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,6 +29,7 @@ from firstsight import load_dataset
 from firstsight.methods import TransductiveKernelPrototypes
 from firstsight.methods.kernel_prototypes.prior import PrototypeSettings
 
+COLUMNS = ("data", "pool", "draw", "metric", "inductive", "with_pool", "belief")
 POOLS = ("all", "a third absent", "half rare")
 
 
@@ -41,19 +44,21 @@ class AfterSearch(TransductiveKernelPrototypes):
         return PrototypeSettings(**{name: self.settings_[name] for name in names})
 
 
-def measure(dataset, kinds: tuple[str, ...], draws: int, search: bool) -> pd.DataFrame:
-    """A line for each pool and metric; `belief` is how far the fit has believed the pool."""
-    AfterSearch.found, alone, _ = inductive(dataset, search=search)
-    lines = []
+def measure(dataset, kinds: Sequence[str], draws: int, search: bool, known: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """A line for each pool and metric that is not `known`; `belief` is how far the fit has believed the pool."""
+    alone: dict[str, float] = {}
     for setting, metric in (("zsl", "T1"), ("gzsl", "H")):
         parameters: dict[str, Any] = {"search": search}
         for kind in kinds:
             for draw in range(1 if kind == "all" else draws):
+                line = {"data": dataset.name, "pool": kind, "draw": draw, "metric": metric}
+                if (known[list(line)] == list(line.values())).all(axis=1).any():
+                    continue
+                if not alone:
+                    AfterSearch.found, alone, _ = inductive(dataset, search=search)
                 model, found, _ = transductive(dataset, setting, kind, draw, AfterSearch, **parameters)
                 parameters = {"search": False, "cap": model.settings_["cap"]}
-                line = {"data": dataset.name, "pool": kind, "draw": draw, "metric": metric}
-                lines.append({**line, "inductive": alone[metric], "with_pool": found[metric], "belief": model.belief_})
-    return pd.DataFrame(lines).round(3)
+                yield {**line, "inductive": alone[metric], "with_pool": found[metric], "belief": model.belief_}
 
 
 def main() -> None:
@@ -64,23 +69,23 @@ def main() -> None:
     parser.add_argument("--no-search", action="store_true")
     parser.add_argument("--validation", type=int, default=0, metavar="FOLDS")
     parser.add_argument("--unseen", type=float, metavar="SHARE", help="of the classes, in folds")
-    parser.add_argument("--out", type=Path, metavar="CSV", help="lines of other data sets stay")
+    parser.add_argument("--out", type=Path, metavar="CSV", help="lines that it has are not measured again")
     options = parser.parse_args()
-    tables = []
+    table = pd.DataFrame(columns=COLUMNS)
+    if options.out and options.out.exists():
+        table = pd.read_csv(options.out)
     for name in options.datasets:
         dataset = load_dataset(name)
-        for part in folds(dataset, options.validation, options.unseen) if options.validation else [dataset]:
-            table = measure(part, options.pools, options.draws, not options.no_search)
-            tables.append(table.assign(data=dataset.name))
-            print(part.name, summary(table), sep="\n", flush=True)
+        parts = folds(dataset, options.validation, options.unseen) if options.validation else [dataset]
+        for part in parts:
+            for line in measure(part, options.pools, options.draws, not options.no_search, table):
+                table = pd.DataFrame([*table.to_dict("records"), line], columns=COLUMNS).round(3)
+                if options.out:
+                    table.to_csv(options.out, index=False)
+            print(part.name, summary(table[table["data"] == part.name]), sep="\n", flush=True)
         if options.validation:
-            print("mean over folds", summary(pd.concat(tables[-options.validation :])), sep="\n", flush=True)
-    if options.out:
-        found = pd.concat(tables)
-        if options.out.exists():
-            before = pd.read_csv(options.out)
-            found = pd.concat([before[~before["data"].isin(found["data"])], found])
-        found.to_csv(options.out, index=False)
+            of_folds = table["data"].isin([part.name for part in parts])
+            print("mean over folds", summary(table[of_folds]), sep="\n", flush=True)
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
