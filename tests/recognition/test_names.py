@@ -110,6 +110,20 @@ def test_classes_are_added_by_name_or_sentence_as_the_others_were(dual_encoder, 
     np.testing.assert_allclose(model.model.decision_function(model.backbone(photos)[0]), expected, atol=1e-5)
 
 
+def test_candidates_may_be_a_table_of_names_or_texts(dual_encoder, photos, tmp_path):
+    made = learn(classes=NAMES, backbone=dual_encoder)
+    (tmp_path / "new.csv").write_text("class\nhorse\nbird\n")
+    texts = pd.DataFrame({"text": ["a striped horse", "a grey bird"]}, index=["zebra", "owl"])
+    for candidates, sentences in (
+        (tmp_path / "new.csv", {"horse": "a photo of a horse.", "bird": "a photo of a bird."}),
+        (texts, {"zebra": "a striped horse", "owl": "a grey bird"}),
+    ):
+        expected = by_transformers(dual_encoder, photos, [[sentence] for sentence in sentences.values()])
+        best = [list(sentences)[column] for column in expected.argmax(axis=1)]
+        assert made.predict(photos, classes=candidates).best == best
+    assert made.model.classes_.tolist() == NAMES
+
+
 def test_the_text_encoder_that_adds_a_class_must_be_that_of_the_others(dual_encoder, make_dual_encoder, tmp_path):
     moved = shutil.copytree(dual_encoder, tmp_path / "elsewhere")
     made = learn(classes=NAMES, backbone=shutil.copytree(dual_encoder, tmp_path / "here"))

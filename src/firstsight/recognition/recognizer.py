@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,8 @@ class Recognizer:
         top : int
             How many classes to rank.
         classes : {"all", "seen", "unseen"}, list, DataFrame or path
-            The candidates: by name, or a table of new classes (DataFrame, .csv, .parquet).
+            The candidates: by name, or a table of new classes (DataFrame, .csv, .parquet); of names or texts, where
+            a text encoder described the model's classes.
         reject_far : bool
             Answer "none of these" where a sample is far from everything that training has seen.
         reject_share : float, optional
@@ -173,6 +175,7 @@ class Recognizer:
         Answers
             Ranked classes with scores and, where known, confidence.
         """
+        classes = self._described(classes)
         options = PredictOptions.checked(
             top=top, classes=classes, reject_far=reject_far, reject_share=reject_share, shift_seen=shift_seen, why=why
         )
@@ -260,6 +263,7 @@ class Recognizer:
         list of Path
             The files of answers, in the order of the shards.
         """
+        options["classes"] = self._described(options.get("classes", "all"))
         checked = PredictOptions.checked(**{"top": 1, **options})
         return predict_shards(self, shards, out, checked, on_shard_done, engine, scheduler)
 
@@ -288,12 +292,23 @@ class Recognizer:
         a table with a column `text`; `text_encoder` says where it is, if not where it was.
         """
         if (words := read_words(table)) is not None:
-            described = ModelTextEncoder(self.model, self.provenance, text_encoder).describe(words)
+            given = text_encoder and ModelTextEncoder(self.model, self.provenance, text_encoder)
+            described = (given or self._text_encoder).describe(words)
         else:
             described = table if isinstance(table, pd.DataFrame) else read_descriptions(Path(str(table)))
         with self._changing:
             self.model = add_classes(self.model, described, replace)
         return self
+
+    @cached_property
+    def _text_encoder(self) -> ModelTextEncoder:
+        return ModelTextEncoder(self.model, self.provenance)
+
+    def _described(self, classes: Any) -> Any:
+        """The candidates of a table of names or texts with their descriptions; any others as they are."""
+        is_file = isinstance(classes, str | Path) and str(classes).endswith(".csv")
+        words = read_words(classes) if is_file or isinstance(classes, pd.DataFrame) else None
+        return classes if words is None else self._text_encoder.describe(words)
 
     def remove_classes(self, names: Sequence[Any]) -> Recognizer:
         """Never answer with these classes again, until they are added back."""
