@@ -365,3 +365,63 @@ def test_parts_that_cannot_learn_say_so(task):
     model = Blend(["eszsl", "gfzsl"], weights=[1, 1]).fit(task.X, task.y, task.table)
     with pytest.raises(BadInput, match=r"None of the parts that count \(ESZSL, GFZSL\) can learn"):
         model.add_samples(task.X_unseen[:1], task.y_unseen[:1])
+
+
+# Descriptions of two kinds
+
+
+@pytest.fixture(scope="module")
+def two_kinds(task):
+    """The task's attributes, and a text of 32 numbers per class among them."""
+    texts = np.random.default_rng(0).normal(size=(len(task.table), 32))
+    described = pd.DataFrame(
+        task.table.to_numpy(), index=task.table.index, columns=[f"a{i}" for i in range(task.table.shape[1])]
+    )
+    for number in range(32):
+        described.insert(number + 1, f"words:{number}", texts[:, number])
+    return described
+
+
+def test_a_part_learns_from_its_columns_alone(task, two_kinds, tmp_path):
+    attributes = [name for name in two_kinds if name.startswith("a")]
+    parts = [("attributes", KernelPrototypes(search=False, refinement=0), attributes), ("words", ESZSL(), slice(1, 33))]
+    model = Blend(parts, weights=[0.7, 0.3], seen_constant=0.0).fit(task.X, task.y, two_kinds)
+    of_attributes = KernelPrototypes(search=False, refinement=0).fit(task.X, task.y, two_kinds[attributes])
+    of_words = ESZSL().fit(task.X, task.y, two_kinds.iloc[:, 1:33])
+    known, A, seen = of_attributes.candidates(None)
+    assert len(known) == len(two_kinds)
+    expected = (
+        0.7 / model.scales_[0] * (of_attributes.decision_function(task.pool) + of_attributes.seen_penalties(A, seen))
+    )
+    expected += 0.3 / model.scales_[1] * of_words.decision_function(task.pool)
+    np.testing.assert_allclose(model.decision_function(task.pool), expected, rtol=1e-3, atol=1e-3)
+
+    changed, rows = _with_samples(model, task)
+    right = list(task.unseen[:2])
+    gained = changed.decision_function(task.X_unseen[rows], right) - model.decision_function(task.X_unseen[rows], right)
+    assert (gained[np.arange(4), [0, 0, 1, 1]] > 0).all()
+    save(changed, tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert np.array_equal(loaded.decision_function(task.pool), changed.decision_function(task.pool))
+    again = clone(loaded).fit(task.X, task.y, two_kinds)
+    np.testing.assert_allclose(
+        again.decision_function(task.pool), model.decision_function(task.pool), rtol=1e-4, atol=1e-4
+    )
+    assert model.embed_classes(task.unseen[:2]).shape[0] == 2
+
+
+def test_attributes_and_texts_in_one_table_get_a_part_each_and_useless_texts_no_weight(task, two_kinds):
+    model = Blend().fit(task.X, task.y, two_kinds)
+    assert list(model.parts_) == ["kernel-prototypes-attributes", "kernel-prototypes-words"]
+    assert [part.descriptions_.shape[1] for part in model.parts_.values()] == [two_kinds.shape[1] - 32, 32]
+    assert model.weights_[0] > 0.8  # the words are noise
+    assert list(Blend().fit(task.X, task.y, task.table).parts_) == ["kernel-prototypes"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [(["a1", "a99"], "a99.*did you mean"), ([1, 1], "each once"), ([400], "given column 400"), ([], "at least one")],
+)
+def test_columns_that_there_are_not_are_rejected(task, two_kinds, columns, said):
+    with pytest.raises(BadInput, match=said):
+        Blend([("part", ESZSL(), columns)]).fit(task.X, task.y, two_kinds)

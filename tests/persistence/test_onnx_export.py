@@ -61,6 +61,16 @@ def test_added_samples_are_exported(word, tmp_path):
     _agree(model, tmp_path / "model.onnx", rng.normal(size=(9, 12)), table)
 
 
+def test_parts_of_a_blend_are_exported_with_their_columns(small, tmp_path):
+    parts = [
+        ("some", KernelPrototypes(search=False), [3, 0, 1]),
+        ("others", ESZSL(), slice(1, 6)),
+    ]
+    model = fit_on(Blend(parts, weights=[1, 1]), small)
+    export_onnx(model, tmp_path / "model.onnx")
+    _agree(model, tmp_path / "model.onnx", small.features[small.test_unseen], small.descriptions)
+
+
 @pytest.mark.parametrize("scaling", ["default", "standard", "unit"])
 @pytest.mark.parametrize("word", [word for word in exportable() if not all_methods()[word].shared_space])
 def test_onnx_runtime_gives_the_same_scores_for_known_and_for_new_classes(word, scaling, small, tmp_path):

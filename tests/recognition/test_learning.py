@@ -105,6 +105,16 @@ def without_pool(training):
     return make_training_set("clip", X, list(y), training.descriptions)
 
 
+def test_descriptions_of_two_kinds_are_blended(clip_like, caplog):
+    mixed = clip_like.descriptions.rename(columns="trait {}".format)
+    mixed = mixed.join(pd.DataFrame(0.5, mixed.index, [f"words:{number}" for number in range(32)]))
+    X, y = clip_like.part("train")
+    with caplog.at_level("INFO", logger="firstsight"):
+        model = learning._make_estimator(None, {}, make_training_set("m", X, list(y), mixed), 0, None, False)
+    assert type(model) is Blend
+    assert "several kinds (columns: 16 of attributes and 32 of words): the method is blend" in caplog.text
+
+
 def test_a_method_left_out_of_fit_is_chosen_by_the_data(clip_like):
     model = fit(None, without_pool(clip_like)).model
     assert type(model) is Blend

@@ -76,3 +76,27 @@ class _OtherNames(Exception):
 
 def _some(names: list[str]) -> str:
     return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+# A text encoder gives more numbers than this; fewer numbered columns are an attribute in several columns.
+NARROWEST_TEXT = 32
+
+
+def column_groups(names: Sequence[str]) -> dict[str, list[int]]:
+    """Positions of the columns that each text encoder made (`encoder:0`, `encoder:1`, …), and of all others.
+
+    >>> groups = column_groups(["striped", *(f"clip:{number}" for number in range(512)), "colour:0", "colour:1"])
+    >>> {name: len(positions) for name, positions in groups.items()}
+    {'attributes': 3, 'clip': 512}
+    """
+    numbered: dict[str, list[int]] = {}
+    for name in names:
+        encoder, _, number = str(name).rpartition(":")
+        if encoder and number.isdecimal():
+            numbered.setdefault(encoder, []).append(int(number))
+    texts = {name for name, n in numbered.items() if len(n) >= NARROWEST_TEXT and n == list(range(len(n)))}
+    groups: dict[str, list[int]] = {}
+    for position, name in enumerate(names):
+        encoder = str(name).rpartition(":")[0]
+        groups.setdefault(encoder if encoder in texts else "attributes", []).append(position)
+    return groups

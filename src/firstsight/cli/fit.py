@@ -131,7 +131,7 @@ ChosenMethod = Annotated[
     typer.Option(
         help="A method's name; `firstsight methods` lists them. Left out: kernel-prototypes, with --unlabeled "
         "transductive-kernel-prototypes, with --preset the paper's method, with a vision-language model's own "
-        "descriptions blend."
+        "descriptions or with several kinds of descriptions blend."
     ),
 ]
 Unlabeled = Annotated[

@@ -31,7 +31,9 @@ DEFAULT_METHOD, DEFAULT_TRANSDUCTIVE_METHOD = "kernel-prototypes", "transductive
 DEFAULT_SHARED_SPACE_METHOD, DEFAULT_TRANSDUCTIVE_SHARED_SPACE_METHOD = "blend", "zlap"
 
 
-def default_method(parameters: Mapping[str, Any], transductive: bool = False, shared_space: bool = False) -> str:
+def default_method(
+    parameters: Mapping[str, Any], transductive: bool = False, shared_space: bool = False, mixed: bool = False
+) -> str:
     """Name the default method.
 
     Parameters
@@ -42,6 +44,8 @@ def default_method(parameters: Mapping[str, Any], transductive: bool = False, sh
         Whether there are unlabelled samples to learn from.
     shared_space : bool
         Whether features and descriptions come from one vision-language model.
+    mixed : bool
+        Whether descriptions are of several kinds, such as attributes and a text.
 
     Returns
     -------
@@ -52,7 +56,8 @@ def default_method(parameters: Mapping[str, Any], transductive: bool = False, sh
         return "transductive-deep-embedding" if transductive else "deep-embedding"
     usual = DEFAULT_TRANSDUCTIVE_METHOD if transductive else DEFAULT_METHOD
     shared = DEFAULT_TRANSDUCTIVE_SHARED_SPACE_METHOD if transductive else DEFAULT_SHARED_SPACE_METHOD
-    return shared if shared_space and set(parameters) <= set(find_method(shared)._get_param_names()) else usual
+    fits = shared_space or (mixed and not transductive)
+    return shared if fits and set(parameters) <= set(find_method(shared)._get_param_names()) else usual
 
 
 @cache

@@ -15,7 +15,8 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 
-from firstsight.errors import BadInput
+from firstsight._io.columns import column_groups
+from firstsight.errors import BadInput, UnknownName
 from firstsight.evaluation.scores import TaskScores, best_constant, harmonic_mean
 from firstsight.methods import find_method
 from firstsight.methods._incremental import IncrementalClassifier
@@ -31,7 +32,8 @@ SCALE_SAMPLES = 1000  # that a scale is the mean over
 CERTAINTY = 1.0  # standard errors of a gain: it is the highest of many, and a part that says nothing must get none
 TASK_SAMPLES = 30_000  # that tasks are cut from: their scores for all classes are in memory at once
 
-Parts = list[tuple[str, ZeroShotClassifier]]
+# Name, estimator, and which columns of the descriptions it is given; None: all.
+Parts = list[tuple[str, ZeroShotClassifier, Any]]
 
 
 class Blend(IncrementalClassifier):
@@ -53,8 +55,10 @@ class Blend(IncrementalClassifier):
     ----------
     estimators : list or None
         The parts: names of methods, or (name, estimator) pairs with inductive methods of firstsight or of installed
-        packages. None: `Cosine` and `KernelPrototypes(search=False, refinement=0)` where samples and descriptions have
-        the same width, else `KernelPrototypes` alone.
+        packages, or (name, estimator, columns): descriptions of several kinds, such as attributes and a text, go to
+        different parts. Columns are names, positions or a slice. None: `Cosine` and `KernelPrototypes(search=False,
+        refinement=0)` where samples and descriptions have the same width, else `KernelPrototypes` alone; and that for
+        the columns of each text encoder (`name:0`, `name:1`, …) and for all other columns.
     weights : list of float or None
         w, one per part, not negative; they are divided by their sum. None: chosen on simulated tasks, in steps of 0.05
         for two parts and of 0.25 for more.
@@ -151,7 +155,7 @@ class Blend(IncrementalClassifier):
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name; with `deep`, also the parts and, as `part__parameter`, theirs."""
         params = super().get_params(deep=False)
-        for name, part in self._pairs() if deep else []:
+        for name, part, _ in self._listed_parts() if deep else []:
             params[name] = part
             params |= {f"{name}__{key}": value for key, value in part.get_params().items()}
         return params
@@ -160,9 +164,12 @@ class Blend(IncrementalClassifier):
         """Set parameters; a part is replaced by its name, and its parameters are set as `part__parameter`."""
         if "estimators" in params:
             self.estimators = params.pop("estimators")
-        replaced = {name: params.pop(name) for name, _ in self._pairs() if name in params}
+        replaced = {name: params.pop(name) for name, *_ in self._listed_parts() if name in params}
         if replaced:
-            self.estimators = [(name, replaced.get(name, part)) for name, part in self._pairs()]
+            self.estimators = [
+                (name, replaced.get(name, part), *([] if columns is None else [columns]))
+                for name, part, columns in self._listed_parts()
+            ]
         return super().set_params(**params)
 
     def resolved_parameters(self) -> dict[str, Any]:
@@ -173,30 +180,28 @@ class Blend(IncrementalClassifier):
         dict
             Values by parameter; `estimators` is the list of names.
         """
-        fitted, listed = getattr(self, "parts_", None), self._pairs_or_names()
-        parts: Parts = list(fitted.items()) if fitted else self._parts(listed) if listed else []
+        fitted, listed = getattr(self, "parts_", None), self._listed()
+        parts = list(fitted.items()) if fitted else [part[:2] for part in self._parts(listed)] if listed else []
         params = super().get_params(deep=False) | getattr(self, "settings_", {})
         params["estimators"] = [name for name, _ in parts] or self.estimators
         params = {name: value for name, value in params.items() if name not in self.non_result_params}
         return params | {f"{name}__{key}": v for name, part in parts for key, v in part.resolved_parameters().items()}
 
-    def _pairs_or_names(self) -> Sequence[Any]:
+    def _listed(self) -> Sequence[Any]:
         return self.estimators if isinstance(self.estimators, list | tuple) else ()
 
-    def _pairs(self) -> Parts:
-        return [tuple(item) for item in self._pairs_or_names() if _is_pair(item)]
+    def _listed_parts(self) -> Parts:
+        return [(*item, None)[:3] for item in self._listed() if _is_part(item)]
 
     # Fit
 
     def _fit(self, X, y, S):
-        listed = self.estimators
-        if listed is None:
-            shared = self.described_ and X.shape[1] == S.shape[1]
-            prototypes = KernelPrototypes(search=False, refinement=0) if shared else KernelPrototypes()
-            listed = [*([("cosine", Cosine())] if shared else []), ("kernel-prototypes", prototypes)]
-        parts = self._parts(listed)
+        parts = self._parts(self._default_parts(X, S) if self.estimators is None else self.estimators)
         weights = self._given_weights(len(parts))
-        self.parts_ = {name: self._seeded(part).fit(X, y, S if self.described_ else None) for name, part in parts}
+        self.parts_ = {
+            name: self._seeded(part).fit(X, y, _table(S, self._positions(columns)) if self.described_ else None)
+            for name, part, columns in parts
+        }
         models, self.n_fitted_classes_ = list(self.parts_.values()), len(S)
         self.scales_ = np.array([_scale(part, X) for part in models])
 
@@ -206,7 +211,7 @@ class Blend(IncrementalClassifier):
         constant = self.seen_constant
         report: dict[str, Any] = {"tasks": 0, "tried": [], "gains": {}}
         if tasks and (weights is None or constant is None):
-            copies = [self._seeded(_with_settings_of(part)) for part in models]
+            copies = [(self._seeded(_with_settings_of(part)), _columns_of(part)) for part in models]
             scored = [_score_task(copies, X[rows], S, task) for task in tasks]
             weights, constant, report = choose(scored, weights, constant, [part.shared_space for part in models])
             report["gains"] = dict(zip(self.parts_, report["gains"], strict=True))
@@ -219,15 +224,44 @@ class Blend(IncrementalClassifier):
         self.settings_ = {"weights": self.weights_.tolist(), "seen_constant": self.seen_constant_}
         self.search_ = {**report, "chosen": self.settings_}
 
+    def _default_parts(self, X: np.ndarray, S: np.ndarray) -> Parts:
+        groups = column_groups(getattr(self, "attribute_names_in_", [""] * S.shape[1]))
+        parts: Parts = []
+        for group, columns in groups.items():
+            suffix, given = (f"-{group.replace('__', '_')}", columns) if len(groups) > 1 else ("", None)
+            if shared := self.described_ and X.shape[1] == len(columns):
+                parts.append((f"cosine{suffix}", Cosine(), given))
+            prototypes = KernelPrototypes(search=False, refinement=0) if shared else KernelPrototypes()
+            parts.append((f"kernel-prototypes{suffix}", prototypes, given))
+        return parts
+
     def _parts(self, listed: Sequence[Any]) -> Parts:
-        """The parts by name; those listed as a name are made."""
-        parts = [(item, find_method(item)()) if isinstance(item, str) else item for item in listed]
-        for item in parts:
+        """The parts; those listed as a name are made."""
+        items = [(item, find_method(item)()) if isinstance(item, str) else item for item in listed]
+        for item in items:
             _check_part(item, self._get_param_names())
-        names = [name for name, _ in parts]
-        if not parts or len(set(names)) < len(names):
+        names = [item[0] for item in items]
+        if not items or len(set(names)) < len(names):
             raise BadInput(f"`estimators` must list at least one part, each under another name; got {names}.")
-        return [(name, part) for name, part in parts]
+        return [(*item, None)[:3] for item in items]
+
+    def _positions(self, columns: Any) -> list[int] | None:
+        """Positions of a part's columns among the descriptions', which may be names, positions or a slice."""
+        if columns is None:
+            return None
+        names, width = list(getattr(self, "attribute_names_in_", ())), self.descriptions_.shape[1]
+        chosen = range(width)[columns] if isinstance(columns, slice) else columns
+        positions = []
+        for column in chosen:
+            if isinstance(column, str) and column not in names:
+                raise UnknownName("attribute", column, names)
+            position = names.index(column) if isinstance(column, str) else int(column)
+            if not 0 <= position < width:
+                raise BadInput(f"A part is to be given column {position} of descriptions that have {width}; give less.")
+            positions.append(position)
+        if not positions or len(set(positions)) < len(positions):
+            raise BadInput(f"The columns of a part must be at least one, each once; got {columns!r}.")
+        return positions
 
     def _given_weights(self, n_parts: int) -> np.ndarray | None:
         if self.weights is None:
@@ -314,7 +348,8 @@ class Blend(IncrementalClassifier):
         for part in self.parts_.values():
             if isinstance(part, IncrementalClassifier):
                 part.classes_, part.seen_code_ = known, known
-                part.descriptions_ = np.vstack([part.descriptions_[:k], A.astype(part.descriptions_.dtype)])
+                described = _described_for(part, A, scaled=False)
+                part.descriptions_ = np.vstack([part.descriptions_[:k], described])
                 part_rows = part._added_rows(part._scale_features(_as_type(part, rows))) if len(codes) else rows
                 part._set_added(
                     rows=part_rows, codes=codes, calls=np.zeros_like(codes), descriptions=part.descriptions_[k:]
@@ -332,9 +367,9 @@ class Blend(IncrementalClassifier):
         _, A, seen = self.candidates(classes)
         # A part knows seen classes by their codes, and others as new ones.
         labels = np.where(seen >= 0, seen, len(self.classes_) + np.arange(len(seen)))
-        embedding: np.ndarray = self._embedding_part().embed_classes(
-            pd.DataFrame(self._scale_descriptions(A), index=labels)
-        )
+        part = self._embedding_part()
+        table = _table(self._scale_descriptions(A), _columns_of(part)).set_axis(labels)
+        embedding: np.ndarray = part.embed_classes(table)
         return embedding
 
     def _embedding_part(self) -> Any:
@@ -350,7 +385,9 @@ class Blend(IncrementalClassifier):
             # By code; a class that training has not seen has the code −1, the last entry.
             added = np.append(share * own - self.seen_constant_ * weight * certainty, 0)
             rows = graph.scaled(X, part.feature_scaling, part.feature_scaler_)
-            classes = graph.scaled(A, part.attribute_scaling, part.attribute_scaler_)
+            columns = _columns_of(part)
+            classes = A if columns is None else graph("Gather", A, graph.constant(columns, np.int64), axis=1)
+            classes = graph.scaled(classes, part.attribute_scaling, part.attribute_scaler_)
             limit, unknown = graph.constant(k, np.int64), graph.constant(-1, np.int64)
             known = graph("Where", graph("Less", seen, limit), seen, unknown)  # as `_known_codes`
             of_part = graph("Mul", part.export_scores(graph, rows, classes, known), graph.constant(share))
@@ -364,18 +401,19 @@ def _known_codes(part: ZeroShotClassifier, seen: np.ndarray) -> np.ndarray:
     return np.where(seen < len(part.classes_), seen, -1)
 
 
-def _is_pair(item: Any) -> bool:
-    return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) and hasattr(item[1], "get_params")
+def _is_part(item: Any) -> bool:
+    named = isinstance(item, tuple) and len(item) in (2, 3) and isinstance(item[0], str)
+    return named and hasattr(item[1], "get_params")
 
 
 def _check_part(item: Any, reserved: Sequence[str]) -> None:
-    """Raise `BadInput` unless this is a (name, estimator) pair that can be a part of a blend."""
-    if not _is_pair(item) or isinstance(item[1], type):
+    """Raise `BadInput` unless this is a (name, estimator) pair, perhaps with columns, that can be a part of a blend."""
+    if not _is_part(item) or isinstance(item[1], type):
         raise BadInput(
-            "`estimators` must list names of methods, or (name, estimator) pairs such as ('text', Cosine()); got "
-            f"{item!r}."
+            "`estimators` must list names of methods, (name, estimator) pairs such as ('text', Cosine()), or "
+            f"(name, estimator, columns); got {item!r}."
         )
-    name, part = item
+    name, part = item[:2]
     if not name or "__" in name or name in reserved:
         raise BadInput(f"A part cannot be called {name!r}; use a name without '__' that is no parameter of Blend.")
     kind = type(part).__name__
@@ -394,8 +432,21 @@ def _as_type(part: ZeroShotClassifier, values: np.ndarray) -> np.ndarray:
     return values if values.dtype in part.dtypes else values.astype(part.dtypes[0])
 
 
-def _described_for(part: ZeroShotClassifier, A: np.ndarray) -> np.ndarray:
-    return part._scale_descriptions(_as_type(part, A))
+def _table(S: np.ndarray, columns: Sequence[int] | None) -> pd.DataFrame:
+    """Descriptions as a part is given them: its columns are called by their positions, by which it is asked later."""
+    return pd.DataFrame(S) if columns is None else pd.DataFrame(S[:, columns], columns=[str(c) for c in columns])
+
+
+def _columns_of(part: ZeroShotClassifier) -> list[int] | None:
+    """Positions of a fitted part's columns among the descriptions' of the blend; None: all."""
+    names = getattr(part, "attribute_names_in_", None)
+    return None if names is None else [int(name) for name in names]
+
+
+def _described_for(part: ZeroShotClassifier, A: np.ndarray, scaled: bool = True) -> np.ndarray:
+    columns = _columns_of(part)
+    described = _as_type(part, A if columns is None else A[:, columns])
+    return part._scale_descriptions(described) if scaled else described
 
 
 # Weights and constant
@@ -462,12 +513,13 @@ def _with_settings_of(part: ZeroShotClassifier) -> ZeroShotClassifier:
 
 
 def _score_task(
-    parts: Sequence[ZeroShotClassifier], X: np.ndarray, S: np.ndarray, task: SimulatedTask
+    parts: Sequence[tuple[ZeroShotClassifier, list[int] | None]], X: np.ndarray, S: np.ndarray, task: SimulatedTask
 ) -> list[TaskScores]:
     """Fit copies of the parts on the classes that play seen ones; their scaled scores without own constants."""
-    scored, candidates = [], pd.DataFrame(S[task.classes])
-    for unfitted in parts:
-        part: ZeroShotClassifier = clone(unfitted).fit(X[task.train], task.y_train, S[task.classes[: task.seen]])
+    scored = []
+    for unfitted, columns in parts:
+        candidates = _table(S[task.classes], columns)
+        part: ZeroShotClassifier = clone(unfitted).fit(X[task.train], task.y_train, candidates[: task.seen])
         scores = part.decision_function(X[task.test], classes=candidates)
         _, A, seen = part.candidates(candidates)
         scores += part.seen_penalties(A, seen).astype(scores.dtype)

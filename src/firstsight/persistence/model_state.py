@@ -84,7 +84,11 @@ def restore_model(
     if parts:
         vars(model)["parts_"] = dict(parts)
         if "estimators" in known and "estimators" not in parameters:
-            model.set_params(estimators=[(name, clone(part)) for name, part in parts.items()])
+            listed = []
+            for name, part in parts.items():  # one that is given some columns calls them by their positions
+                columns = [int(column) for column in getattr(part, "attribute_names_in_", ())]
+                listed.append((name, clone(part), columns) if columns else (name, clone(part)))
+            model.set_params(estimators=listed)
     for name in [*values, *arrays]:
         if not is_fitted_name(name.partition("/")[0]) or name in SAVED_SEPARATELY:
             raise ValueError(f"{name!r} is not a fitted attribute")
@@ -160,7 +164,11 @@ def _check_arrays(model: ZeroShotClassifier, arrays: Arrays) -> None:
         sizes["k"] = max(len(part.classes_) for part in parts.values())
     for name, part in parts.items():
         k = sizes["k"] if isinstance(part, IncrementalClassifier) else len(part.classes_)
-        if (part.n_features_in_, *part.descriptions_.shape) != (sizes["d"], k, sizes["a"]):
+        # A part that is given some columns of the descriptions calls them by their positions.
+        columns = [int(column) for column in getattr(part, "attribute_names_in_", range(sizes["a"]))]
+        if not set(columns) <= set(range(sizes["a"])):
+            raise ArraysDoNotMatch(f"the part {name!r} has columns {columns[:3]}… of {sizes['a']} attributes")
+        if (part.n_features_in_, *part.descriptions_.shape) != (sizes["d"], k, len(columns)):
             raise ArraysDoNotMatch(f"the part {name!r} has other features, attributes or classes")
         if not np.array_equal(part.seen_code_, np.arange(k)):
             raise ArraysDoNotMatch(f"seen_code_ of the part {name!r} are not 0 to {k - 1}")

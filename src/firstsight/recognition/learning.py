@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from firstsight._io.columns import column_groups
 from firstsight._io.files import text_of_name
 from firstsight._io.terminal import in_one_line, logger, say
 from firstsight.data import ZeroShotDataset, load_dataset
@@ -460,8 +461,15 @@ def choose_default_method(
     dataset: ZeroShotDataset | TrainingSet, parameters: Mapping[str, Any] | None, transductive: bool = False
 ) -> str:
     """Name the default method for these data, and log why if it is not the usual one."""
-    method = default_method(parameters or {}, transductive, dataset.shared_space)
-    if method in REASONS:
+    groups = column_groups(dataset.attribute_names or ())
+    method = default_method(parameters or {}, transductive, dataset.shared_space, len(groups) > 1)
+    if method == DEFAULT_SHARED_SPACE_METHOD and not dataset.shared_space:
+        kinds = " and ".join(f"{len(columns)} of {group}" for group, columns in groups.items())
+        say(
+            f"Descriptions are of several kinds (columns: {kinds}): the method is {method}, which has a part for each "
+            "and weights them by what they gain on simulated tasks."
+        )
+    elif method in REASONS:
         say(
             "Features and descriptions have the same width, as those of one vision-language model: the method is "
             f"{method}, which {REASONS[method]}."
