@@ -54,7 +54,9 @@ BESIDE_THE_FACE = {
     "experiments": ["firstsight.experiments.records.Record"],
     "persistence": [
         "firstsight.persistence.Provenance",
+        "firstsight.persistence.AddedSamples",
         "firstsight.persistence.BackboneUsed",
+        "firstsight.persistence.TextEncoderUsed",
         "firstsight.persistence.PictureCounts",
     ],
     "recognition": ["firstsight.recognition.Score"],
@@ -292,7 +294,9 @@ def pages(results: Results) -> dict[str, str]:
     made |= {f"methods/{word}.rst": method_page(word, method, results) for word, method in all_methods().items()}
     table = markdown_table(readme.results_table(results))
     few_shot = few_shot_table(results)
-    texts = {"choosing": choosing(results), "results": table, "few_shot": markdown_table(few_shot) if few_shot else ""}
+    shared_spaces = markdown_table(readme.results_table(read_results(PROJECT / "results" / "shared_spaces")))
+    texts = {"choosing": choosing(results), "results": table, "shared_spaces": shared_spaces}
+    texts["few_shot"] = markdown_table(few_shot) if few_shot else ""
     return made | {f"generated/{name}.txt": text for name, text in texts.items()}
 
 
