@@ -6,6 +6,7 @@ import pytest
 from firstsight.methods.kernel_prototypes.prior import (
     error_unit,
     leave_one_out_errors,
+    leave_out,
     match_rows,
     mean_weights,
     precision,
@@ -29,6 +30,16 @@ def test_the_leave_one_class_out_error_is_that_of_refitting_without_the_class(cl
         weights = mean_weights(K[np.ix_(others, others)], noise[others], means[others])
         np.testing.assert_allclose(errors[c], means[c] - K[c, others] @ weights, rtol=1e-8)
     assert error_unit(inverse, means) == pytest.approx(np.mean([e @ e for e in errors]) / 2)
+
+
+def test_leaving_several_classes_out_is_refitting_without_them(classes):
+    K, noise, means = classes
+    new, old = np.array([6, 1, 4]), np.array([0, 8, 2, 3, 7, 5])
+    inverse = precision(K, noise)
+    errors, corrections = leave_out(inverse, inverse @ means, noise, new, old)
+    weights = mean_weights(K[np.ix_(old, old)], noise[old], means[old])
+    np.testing.assert_allclose(errors, means[new] - K[np.ix_(new, old)] @ weights, rtol=1e-8)
+    np.testing.assert_allclose(corrections, means[old] - K[np.ix_(old, old)] @ weights, rtol=1e-8)
 
 
 def test_weights_give_the_mean_of_the_joint_gaussian_given_the_means_that_were_seen(classes):

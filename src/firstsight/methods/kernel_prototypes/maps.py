@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 
 from firstsight.methods._moments import BLOCK, class_sums, mean_square
-from firstsight.methods.kernel_prototypes.prior import PrototypeSettings, leave_one_out_errors, mean_weights, precision
+from firstsight.methods.kernel_prototypes.prior import PrototypeSettings, leave_one_out_errors, leave_out, precision
 from firstsight.methods.kernel_prototypes.space import HiddenLayer
 
 # Of the linear map: chosen once, on validation folds of six data sets; the search only says whether the map is used.
@@ -62,14 +62,15 @@ def episodic_map(
     Z, identity = Z.astype(np.float32), np.eye(Z.shape[1], dtype=np.float32)
     T = identity.copy()
     adam, drawn = Adam(MAP_LR, T), min(max(2, round(UNSEEN_SHARE * k)), k - 2)
+    inverse = precision(K + settings.nugget * np.eye(k), noise)
+    weights = inverse @ means
     for _ in range(settings.refinement if k >= 4 else 0):
         order, position = rng.permutation(k), np.empty(k, dtype=np.intp)
-        new, old = order[:drawn], order[drawn:]
         position[order] = np.arange(k)
-        prior = K[np.ix_(old, old)] + settings.nugget * np.eye(len(old))
-        weights = mean_weights(prior, noise[old], means[old])
-        P = np.vstack([settings.stretch * K[np.ix_(new, old)] @ weights, prior @ weights]).astype(np.float32)
-        adam.step([episode_grad(Z, position[y], P, T, drawn) + 2 * DECAY * (T - identity)])
+        errors, corrections = leave_out(inverse, weights, noise, order[:drawn], order[drawn:])
+        P = means[order] - np.vstack([errors, corrections])
+        P[:drawn] *= settings.stretch
+        adam.step([episode_grad(Z, position[y], P.astype(np.float32), T, drawn) + 2 * DECAY * (T - identity)])
     return T
 
 

@@ -164,6 +164,17 @@ def leave_one_out_errors(inverse: np.ndarray, means: np.ndarray) -> np.ndarray:
     return inverse @ means / np.diag(inverse)[:, None]
 
 
+def leave_out(
+    inverse: np.ndarray, weights: np.ndarray, noise: np.ndarray, new: np.ndarray, old: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means of the classes `new` and `old` minus what `old` alone say of them, by B⁻¹ and B⁻¹ means of both.
+
+    A system of the few that are left out is solved, not one of all that stay.
+    """
+    errors = np.linalg.solve(inverse[np.ix_(new, new)], weights[new])
+    return errors, noise[old, None] * (weights[old] - inverse[np.ix_(old, new)] @ errors)
+
+
 def leave_one_out_variances(inverse: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """Posterior variance (k,) of each of the k classes, predicted from the others, by B⁻¹."""
     return 1 / np.diag(inverse) - noise

@@ -61,14 +61,16 @@ def fit_prototypes(
     settings: PrototypeSettings,
     rows: np.ndarray | ChangedSamples,
     y: np.ndarray,
+    T: np.ndarray | None = None,
 ) -> Prototypes:
-    """The posterior with kernel K (k, k), in the space transformed by the episodic map if there is one.
+    """The posterior with kernel K (k, k), in the space transformed by the episodic map if there is one; `T`, if known.
 
     With a hidden layer, in that space and the layer's side by side, each in its own unit: their scores add up.
     """
     space, means, noise = statistics.space, statistics.means, settings.noise / statistics.counts
     if settings.refinement:
-        T = episodic_map(space(rows[:]), y, means, K, noise, settings)
+        if T is None:
+            T = episodic_map(space(rows[:]), y, means, K, noise, settings)
         space, means = space.transformed(T), means @ T
     if settings.hidden:
         prior = K + settings.nugget * np.eye(len(K))
@@ -126,6 +128,7 @@ class PrototypeSearch:
         self._rotated: dict[float, tuple[Rotation, np.ndarray]] = {}
         self._held_out_rotations: dict[tuple[int, float], Rotation] = {}
         self._held_out_metrics: dict[tuple[int, PrototypeSettings], tuple[float, np.ndarray]] = {}
+        self._maps: dict[tuple[int, PrototypeSettings], np.ndarray] = {}
         self._moments: dict[tuple[int, float], LabelledMoments] = {}
         self._statistics: dict[tuple[int, float, float], tuple[ClassStatistics, np.ndarray]] = {}
 
@@ -189,7 +192,12 @@ class PrototypeSearch:
             task, (K, cross) = self.tasks[number], self.kernels[number]
             (train, test), y = self.held_out_rows(number, settings.power), task.y_train
             statistics = class_statistics(train, y, labelled_moments(train, y, task.seen), settings.shrinkage)
-            model = fit_prototypes(statistics, K, settings, train, y)
+            # The map does not depend on the layer, which is tried after the search without it.
+            linear = number, replace(settings, hidden=0)
+            if settings.refinement and linear not in self._maps:
+                noise = settings.noise / statistics.counts
+                self._maps[linear] = episodic_map(statistics.space(train), y, statistics.means, K, noise, settings)
+            model = fit_prototypes(statistics, K, settings, train, y, self._maps.get(linear))
             scores = model.scores(model.space(test), cross @ model.weights)
             self._held_out_metrics[key] = task.scored(scores).t1 or 0.0, _curve(model, scores, task)
         return self._held_out_metrics[key]
