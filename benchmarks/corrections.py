@@ -1,117 +1,64 @@
-"""What a correction costs in a running server: until it is acknowledged, and until the next answer has it.
+"""Corrections of a model that is learned already: accuracy on unseen classes after some labelled images of each.
 
-    python benchmarks/corrections.py --backbone ../shared/backbones/resnet50 [--corrections 30] [--added 0 1000 1900]
+    python benchmarks/corrections.py cub-1000 --backbone backbones/resnet50
 
-200 classes, 150 of them with samples; a calibrated model of the backbone's features. Each picture is recognised first,
-so that its features are known. `--added` samples are in the model before. What adding, writing the folder and reading
-it take is measured in this process, without a server.
+The folder holds images/, attributes.csv and split.csv. One `learn`, with the unseen classes known by their descriptions
+alone; then, in each draw, `Recognizer.add_images` with so many images of every unseen class. All are tested on the same
+images: those that no number of corrections uses. Prints the mean over draws and its standard error, in percent, among
+the unseen classes and among all.
 """
 
 from __future__ import annotations
 
 import argparse
-import copy
-import os
-import statistics
-import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pandas as pd
-from serve_load import Server, pictures
 
-from firstsight.data.feature_files import FeatureFile
-from firstsight.encoders import ImageEncoder
-from firstsight.methods import IncrementalClassifier
-from firstsight.recognition import Recognizer, learn
-
-CLASSES, SEEN, ATTRIBUTES, EACH = 200, 150, 312, 8
-
-
-def make_model(backbone: str, folder: Path) -> Recognizer:
-    """A model with as many classes, attributes and features as one of birds; its samples are drawn at random."""
-    encoder, random = ImageEncoder(backbone, cache=False), np.random.default_rng(0)
-    names = [f"class {number:03d}" for number in range(CLASSES)]
-    table = pd.DataFrame(random.random((CLASSES, ATTRIBUTES)), index=names).add_prefix("trait ")
-    means = table.to_numpy() @ random.normal(size=(ATTRIBUTES, encoder.dim))
-    labels = np.repeat(np.arange(SEEN), EACH)
-    rows = (means[labels] + random.normal(scale=5, size=(len(labels), encoder.dim))).astype(np.float32)
-    facts = {**encoder.facts, "path": str(Path(backbone).resolve())}
-    file = FeatureFile(rows, [str(n) for n in range(len(rows))], [names[n] for n in labels], facts)
-    return learn(file, table, parameters={"search": False}, out=folder)
-
-
-def add_rows(folder: Path, count: int) -> None:
-    with Recognizer.changing(folder) as changed:
-        rows = np.random.default_rng(2).normal(size=(count, changed.model.n_features_in_)).astype(np.float32)
-        changed.add_images(rows, [f"class {n % SEEN:03d}" for n in range(count)])
-
-
-def milliseconds(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    work()
-    return 1000 * (time.perf_counter() - began)
-
-
-def describe(values: list[float]) -> str:
-    return f"median {statistics.median(values):.0f} ms, largest {max(values):.0f} ms"
-
-
-def in_process(folder: Path, times: int = 10) -> None:
-    recognizer = Recognizer.load(folder)
-    model = recognizer.model
-    assert isinstance(model, IncrementalClassifier)
-    row = np.random.default_rng(3).normal(size=(1, model.n_features_in_)).astype(np.float32)
-    adding = [milliseconds(lambda: copy.copy(model).add_samples(row, ["class 199"])) for _ in range(times)]
-    size = sum(path.stat().st_size for path in folder.iterdir()) / 2**20
-    print(f"  adding one sample: {describe(adding)}")
-    writing = [milliseconds(lambda: recognizer.save(folder)) for _ in range(times)]
-    print(f"  writing the folder ({size:.1f} MiB): {describe(writing)}")
-    print(f"  reading it: {describe([milliseconds(lambda: Recognizer.load(folder)) for _ in range(times)])}")
-
-
-def through_the_server(folder: Path, files: list[bytes]) -> None:
-    server = Server(folder, remember=256)
-    acknowledged, effective = [], []
-    with httpx.Client(base_url=server.url, headers={"X-Firstsight": "1"}, timeout=300) as client:
-        for number, content in enumerate(files):
-            upload = {"pictures": ("x.jpg", content)}
-            options = {"why": "false", "reject_far": "false"}
-            before = client.post("/api/predict", files=upload, data=options).json()["answers"][0]["class"]
-            label = next(
-                name for n in range(CLASSES) if (name := f"class {(SEEN + number + n) % CLASSES:03d}") != before
-            )
-            began = time.perf_counter()
-            answer = client.post("/api/corrections", files={"picture": ("x.jpg", content)}, data={"class": label})
-            acknowledged.append(1000 * (time.perf_counter() - began))
-            after = client.post("/api/predict", files=upload, data=options).json()["answers"][0]
-            effective.append(1000 * (time.perf_counter() - began))
-            assert answer.status_code == 201, answer.text
-            assert (after["class"], after["in_training"]) == (label, "labelled"), (after["class"], label)
-    server.stop()
-    print(f"  {len(files)} corrections, acknowledged: {describe(acknowledged)}")
-    print(f"  {len(files)} corrections, in the next answer: {describe(effective)}")
+import firstsight
+from firstsight.recognition import Recognizer
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--backbone", required=True, help="a folder with a vision model")
-    parser.add_argument("--corrections", type=int, default=30)
-    parser.add_argument("--added", type=int, nargs="*", default=[0, 1000, 1900])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--backbone", default="microsoft/resnet-50")
+    parser.add_argument("--corrections", default="0,1,2,3", help="images of each unseen class")
+    parser.add_argument("--draws", type=int, default=5)
     given = parser.parse_args()
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    for added in given.added:
-        with tempfile.TemporaryDirectory() as folder:
-            model = Path(folder) / "model"
-            make_model(given.backbone, model)
-            if added:
-                add_rows(model, added)
-            print(f"{CLASSES} classes, {added} samples added before")
-            in_process(model)
-            through_the_server(model, pictures(given.corrections, 320))
+    numbers = sorted(int(number) for number in given.corrections.split(","))
+
+    features = firstsight.embed(given.folder / "images", backbone=given.backbone)
+    split, classes = given.folder / "split.csv", given.folder / "attributes.csv"
+    model = firstsight.learn(features, classes, split=split).model
+    unseen = np.isin(features.labels, model.unseen_classes_)
+    X, y = features.features[unseen], np.array(features.labels)[unseen]
+    accuracy = [measure(Recognizer(model), X, y, numbers, draw) for draw in range(given.draws)]
+    mean = 100 * np.mean(accuracy, axis=0)
+    error = 100 * np.std(accuracy, axis=0, ddof=1) / np.sqrt(given.draws)
+    table = pd.DataFrame(
+        [[f"{m:.1f} ± {e:.1f}" for m, e in zip(*pair, strict=True)] for pair in zip(mean, error, strict=True)],
+        index=pd.Index(numbers, name="corrections per unseen class"),
+        columns=["among unseen classes", "among all classes"],
+    )
+    print(table.to_string())
+
+
+def measure(recognizer: Recognizer, X: np.ndarray, y: np.ndarray, numbers: list[int], draw: int) -> list[list[float]]:
+    """Accuracy among the unseen classes and among all, after each number of corrections per class."""
+    order = np.random.default_rng(draw).permutation(len(y))
+    rank = np.empty(len(y), dtype=int)
+    rank[order] = pd.Series(y[order]).groupby(y[order]).cumcount()
+    test, names, found = rank >= numbers[-1], np.unique(y).tolist(), []
+    for number in numbers:
+        taught = Recognizer(recognizer.model)
+        if number:
+            taught.add_images(X[rank < number], y[rank < number].tolist())
+        found.append(
+            [np.mean(taught.predict(X[test], classes=c, reject_far=False).best == y[test]) for c in (names, "all")]
+        )
+    return found
 
 
 if __name__ == "__main__":
