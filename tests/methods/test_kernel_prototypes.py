@@ -9,7 +9,7 @@ import pytest
 from firstsight.evaluation.scores import mean_class_accuracy
 from firstsight.methods import KernelPrototypes
 from firstsight.methods.kernel_prototypes.prior import fit_kernel, kernel
-from firstsight.methods.kernel_prototypes.search import PrototypeSearch
+from firstsight.methods.kernel_prototypes.search import FEW_CLASSES, PrototypeSearch, hurdle
 
 FIXED = {
     "power": 0.5,
@@ -145,6 +145,20 @@ def test_the_search_says_whether_there_is_a_hidden_layer(task, monkeypatch):
     for parameters in (SEARCHED, {"search": False}, {"refinement": 1, "hidden": 0}):
         model = KernelPrototypes(**parameters).fit(task.X, task.y, task.table)
         assert (model.settings_["hidden"], model.search_["gains_of_layer"]) == (0, [])
+
+
+@pytest.mark.parametrize(("k", "taken"), [(8, False), (24, True)])
+def test_a_gain_must_be_surer_where_classes_are_few(k, taken, monkeypatch):
+    # Tasks gain 0 and 0.04 in turn: more than half a standard error on average, less than three.
+    def value(search, settings):
+        gains = 0.02 * (1 + (-1.0) ** np.arange(len(search.tasks)))
+        return gains if settings.stretch == 1.1 else np.zeros(len(search.tasks))
+
+    monkeypatch.setattr(PrototypeSearch, "value", value)
+    X, y, A = toy(k=k)
+    model = KernelPrototypes(refinement=0).fit(X, y, A)
+    assert model.settings_["stretch"] == (1.1 if taken else 1.0)
+    assert hurdle(FEW_CLASSES) == hurdle(1000) < hurdle(FEW_CLASSES - 1) < hurdle(4)
 
 
 def toy(k=6, rows=8, d=12, a=4, seed=0):

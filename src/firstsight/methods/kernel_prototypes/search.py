@@ -1,7 +1,8 @@
 """The search for settings on simulated zero-shot tasks.
 
 The coordinate search changes one setting after the other and keeps what raises (T1 + H)/2 by more than the noise
-between tasks; the same tasks then say whether a hidden layer gains, and choose the handicap γ of the seen classes.
+between tasks, by far more where classes are few. The same tasks then say whether a hidden layer gains, and choose the
+handicap γ of the seen classes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from firstsight._io.disk_samples import ChangedSamples
-from firstsight.methods._simulated_tasks import SimulatedTask, beats, simulate_tasks
+from firstsight.methods._simulated_tasks import CERTAINTY, SimulatedTask, beats, simulate_tasks
 from firstsight.methods.kernel_prototypes.maps import episodic_map, hidden_layer
 from firstsight.methods.kernel_prototypes.prior import (
     Prototypes,
@@ -45,6 +46,14 @@ OPTIONS: dict[str, tuple[float, ...]] = {
 HANDICAPS = np.linspace(0, 1.2, 121)  # in units of δ
 USUAL_HANDICAP = 0.3  # where no simulated task can say
 UNITS = 512  # of a hidden layer, if simulated tasks want one
+# With fewer classes than this, a gain must be surer: all tasks share them, and the error of a mean over tasks does not
+# know that other classes would have said something else.
+FEW_CLASSES = 20
+
+
+def hurdle(k: int) -> float:
+    """How many standard errors a setting must gain to be taken, with k classes."""
+    return CERTAINTY * max(1.0, FEW_CLASSES / k) ** 2
 
 
 def affordable_rows(memory: int, d: int, k: int, components: int) -> int:
@@ -87,11 +96,12 @@ def coordinate_search(
     start: PrototypeSettings,
     options: Mapping[str, tuple[float, ...]],
     value: Callable[[PrototypeSettings], np.ndarray],
+    certainty: float = CERTAINTY,
 ) -> tuple[PrototypeSettings, list[dict[str, Any]]]:
     """The settings found from `start`, and an entry for all that was tried: settings, score on each task, taken or not.
 
     One pass over `options`, values by name of a setting, in their order. `value(settings)` gives one score per task,
-    higher is better.
+    higher is better. A gain must exceed `certainty` of its standard errors.
     """
     best, best_value = start, value(start)
     tried = [_entry(best, best_value, True)]
@@ -99,7 +109,7 @@ def coordinate_search(
         challengers = [replace(best, **{name: v}) for v in values if v != getattr(best, name)]  # type: ignore[arg-type]
         scores = [value(settings) for settings in challengers]
         winner = int(np.argmax([of_tasks.mean() for of_tasks in scores]))
-        taken = beats(scores[winner], best_value)
+        taken = beats(scores[winner], best_value, certainty)
         tried += [_entry(*pair, taken and i == winner) for i, pair in enumerate(zip(challengers, scores, strict=True))]
         if taken:
             best, best_value = challengers[winner], scores[winner]
@@ -118,7 +128,7 @@ class PrototypeSearch:
     """
 
     def __init__(self, X: np.ndarray | ChangedSamples, y: np.ndarray, S: np.ndarray, components: int):
-        self.X, self.y, self.components = X, y, components
+        self.X, self.y, self.components, self.certainty = X, y, components, hurdle(len(S))
         self.tasks = simulate_tasks(y)
         self.kernels = []  # of each task: among the classes that play seen ones, and of the others with them
         for task in self.tasks:
@@ -146,11 +156,11 @@ class PrototypeSearch:
 
         Settings are compared without the episodic map: it costs more than all else and hardly changes their order.
         """
-        chosen, tried = coordinate_search(start, options, self.value)
+        chosen, tried = coordinate_search(start, options, self.value, self.certainty)
         # A power bends features so that a linear map can use them; a layer bends them itself, and does better without.
         layered = replace(chosen, hidden=units, power=1.0 if "power" in options else chosen.power)
         gains = self.layer_gains(layered, chosen) if units else np.zeros(0)
-        if len(gains) == len(self.tasks) and beats(gains, np.zeros(len(gains))):
+        if len(gains) == len(self.tasks) and beats(gains, np.zeros(len(gains)), self.certainty):
             chosen = layered
         return chosen, {"tasks": len(self.tasks), "tried": tried, "gains_of_layer": gains.round(5).tolist()}
 
