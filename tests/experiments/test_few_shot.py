@@ -138,9 +138,19 @@ def test_baselines_learn_from_labelled_samples_alone(small):
     cosine = X @ means.T / np.linalg.norm(means, axis=1)
     nearest = np.array(small.unseen_classes)[cosine.argmax(axis=1)]
     assert table.loc["nearest-mean", 4, 0]["T1"] == percent(y, nearest)
-    logistic = LogisticRegression(C=10.0, tol=1e-3, max_iter=200).fit(units[rows], small.names_of(rows))
+    logistic = LogisticRegression(C=10.0, tol=1e-5, max_iter=500).fit(units[rows], small.names_of(rows))
     answers = logistic.predict(X / np.linalg.norm(X, axis=1, keepdims=True))
     assert table.loc["logistic-regression", 4, 0]["T1"] == percent(y, answers)
+
+
+def test_logistic_regression_is_solved_also_with_many_classes():
+    """The more classes there are, the smaller is the gradient that the solver begins with."""
+    random = np.random.default_rng(0)
+    means = random.normal(size=(400, 300))
+    y = np.repeat(np.arange(400), 3)
+    X = means[y] + 0.5 * random.normal(size=(1200, 300))
+    scores = LogisticClassifier().fit(X, y).decision_function(X, list(range(400)))
+    assert (scores.argmax(axis=1) == y).mean() > 0.95
 
 
 def test_a_baseline_names_a_class_without_labelled_samples():

@@ -122,7 +122,7 @@ class LogisticClassifier(_Baseline):
     def _scores(self, samples: np.ndarray, codes: np.ndarray, X: np.ndarray) -> np.ndarray:
         if not codes.any():  # a single candidate
             return np.zeros((len(X), 1))
-        model = LogisticRegression(C=self.C, tol=1e-3, max_iter=200, class_weight="balanced")
+        model = LogisticRegression(C=self.C, tol=1e-5, max_iter=500, class_weight="balanced")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The number of unique classes")  # there are few samples per class
             model.fit(samples, codes)
