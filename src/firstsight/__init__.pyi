@@ -51,6 +51,7 @@ from .methods.stata import StatA as StatA
 from .methods.sync import SynC as SynC
 from .methods.tip_adapter import TipAdapter as TipAdapter
 from .methods.transclip import TransCLIP as TransCLIP
+from .methods.transductive_blend import TransductiveBlend as TransductiveBlend
 from .methods.transductive_deep_embedding import TransductiveDeepEmbedding as TransductiveDeepEmbedding
 from .methods.transductive_kernel_prototypes import TransductiveKernelPrototypes as TransductiveKernelPrototypes
 from .methods.zlap import ZLaP as ZLaP

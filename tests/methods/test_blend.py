@@ -13,7 +13,18 @@ from sklearn.preprocessing import StandardScaler
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.evaluation.calibration import calibrate
 from firstsight.evaluation.scores import TaskScores
-from firstsight.methods import ESZSL, QFSL, SAE, Blend, Cosine, KernelPrototypes, ZeroShotClassifier
+from firstsight.methods import (
+    ESZSL,
+    QFSL,
+    SAE,
+    Blend,
+    Cosine,
+    KernelPrototypes,
+    TransductiveBlend,
+    TransductiveKernelPrototypes,
+    ZeroShotClassifier,
+)
+from firstsight.methods import blend as blending
 from firstsight.methods.blend import choose, mix, weight_grid
 from firstsight.persistence.model_folder import load, save
 from firstsight.persistence.model_schema import digest_of
@@ -37,8 +48,9 @@ class Noise(ZeroShotClassifier):
 class SeenAhead(ESZSL):
     """ESZSL with a constant of 5 off seen classes."""
 
-    def _seen_constants(self, E, seen):
-        return np.where(seen >= 0, 5.0, 0.0)
+    @property
+    def _gamma(self):
+        return 5.0
 
     def _scores(self, X, E, seen):
         return super()._scores(X, E, seen) - self._seen_constants(E, seen)
@@ -236,7 +248,7 @@ def test_parameters_of_parts_are_read_and_set_as_in_scikit_learn(task):
         ({"estimators": [("weights", ESZSL())]}, "no parameter of Blend"),
         ({"estimators": [("a", make_pipeline(StandardScaler(), ESZSL()))]}, "put the transformers before the blend"),
         ({"estimators": [("a", QFSL())]}, "learns from unlabelled samples"),
-        ({"estimators": [("a", Blend())]}, "must be an inductive method"),
+        ({"estimators": [("a", Blend())]}, "other than a blend"),
         ({"estimators": ["eszsl"], "weights": [1, 1]}, "must hold 1 finite"),
         ({"estimators": ["eszsl", "sae"], "weights": [1, -1]}, "none negative"),
         ({"estimators": ["eszsl", "sae"], "weights": [0, 0]}, "not all zero"),
@@ -425,3 +437,99 @@ def test_attributes_and_texts_in_one_table_get_a_part_each_and_useless_texts_no_
 def test_columns_that_there_are_not_are_rejected(task, two_kinds, columns, said):
     with pytest.raises(BadInput, match=said):
         Blend([("part", ESZSL(), columns)]).fit(task.X, task.y, two_kinds)
+
+
+# With unlabelled samples
+
+
+@pytest.fixture(scope="module")
+def with_pool():
+    """Samples around descriptions of 20 classes: 15 with samples, 5 in the pool beside some of the others."""
+    rng = np.random.default_rng(1)
+    A = pd.DataFrame(rng.normal(size=(20, 8)), index=[f"class {c:02d}" for c in range(20)])
+    W = rng.normal(size=(8, 12))
+
+    def samples(of):
+        return (A.to_numpy()[of] @ W + 1.5 * rng.normal(size=(len(of), 12))).astype(np.float32)
+
+    y = np.repeat(np.arange(15), 12)
+    of_pool = np.repeat(np.arange(10, 20), 10)
+    return samples(y), A.index[y], A, samples(of_pool), of_pool
+
+
+def _pool_parts(**more):
+    return [("prototypes", TransductiveKernelPrototypes(search=False, **more)), ("eszsl", ESZSL())]
+
+
+def test_a_blend_with_a_pool_adds_the_scores_of_parts_that_have_learned_from_it(with_pool):
+    X, y, A, pool, _ = with_pool
+    model = TransductiveBlend(_pool_parts(), weights=[3, 1], seen_constant=0.4).fit(X, y, A, X_unlabeled=pool)
+    seen = np.isin(A.index, model.seen_classes_)
+    parts = [part.fit(X, y, A if part.transductive else A[seen], **({"X_unlabeled": pool} if part.transductive else {}))
+             for _, part in _pool_parts()]  # fmt: skip
+    expected = 0
+    for weight, part in zip([0.75, 0.25], parts, strict=True):
+        _, described, codes = part.candidates(A)
+        own = part.seen_penalties(described, codes)
+        doubt = np.zeros(len(A))
+        if part.transductive:  # a class that the pool holds is no stranger
+            doubt[~seen] = part.doubt_[part.unseen_code_[~seen]]
+        certainty = np.where(seen, 1.0, 1 - doubt if part.transductive else 0.0)
+        expected = expected + weight * ((part.decision_function(pool, A) + own) / _spread(part, X) - 0.4 * certainty)
+    np.testing.assert_allclose(model.decision_function(pool, A), expected, rtol=1e-4, atol=1e-5)
+    assert model.parts_["prototypes"].doubt_.max() < 1
+
+
+@pytest.mark.parametrize("setting", ["zsl", "gzsl"])
+def test_the_pool_of_a_simulated_task_holds_what_the_setting_says_and_no_label(with_pool, setting, monkeypatch):
+    X, y, A, pool, of_pool = with_pool
+    given = []
+    real = blending._fit_part
+
+    def fit_part(part, X, y, table, pool):
+        given.append((part, X, y, table, pool))
+        return real(part, X, y, table, pool)
+
+    monkeypatch.setattr(blending, "_fit_part", fit_part)
+    rows = np.flatnonzero(of_pool >= 15) if setting == "zsl" else np.arange(len(pool))
+    model = TransductiveBlend(_pool_parts(), setting=setting, n_folds=2).fit(X, y, A, X_unlabeled=pool[rows])
+    assert model.search_["tasks"] == 2
+    assert {part.setting for part, *_ in given if part.transductive} == {setting}
+    label_of = {row.tobytes(): label for row, label in zip(X, y, strict=True)}
+    for _, rows_of_task, codes, table, unlabeled in given[2:]:
+        learned = {label_of[row.tobytes()] for row in rows_of_task}
+        met = [label_of[row.tobytes()] for row in unlabeled]
+        assert len(learned) == codes.max() + 1 < len(table) == 15
+        assert not set(map(bytes, rows_of_task)) & set(map(bytes, unlabeled))
+        if setting == "zsl":
+            assert learned.isdisjoint(met)
+        else:
+            assert learned & set(met)
+            assert set(met) - learned
+
+
+def test_a_pool_of_unseen_classes_is_weighed_by_t1_and_any_pool_by_h():
+    # Part 0 has the better T1, part 1 the better H: it finds the seen class.
+    y = np.array([0, 0, 1, 1, 2, 2])
+    right, weak = np.eye(3)[y], np.eye(3)[[1, 1, 1, 1, 2, 2]]
+    first = weak.copy()
+    second = right.copy()
+    second[4:, 1:] = [[0.9, 0.2], [0.9, 0.2]]
+    tasks = [[TaskScores(scores, y, 1) for scores in (first, second)]] * 4
+    assert choose(tasks, metric="t1")[0][0] > choose(tasks, metric="h")[0][0]
+
+
+def test_without_parts_the_two_methods_that_learn_from_a_pool_are_blended():
+    parts = TransductiveBlend()._default_parts(None, None)
+    assert [name for name, *_ in parts] == ["transductive-kernel-prototypes", "transductive-deep-embedding"]
+
+
+def test_a_blend_with_a_pool_learns_added_samples_and_is_saved_with_them(with_pool, tmp_path):
+    X, y, A, pool, of_pool = with_pool
+    model = TransductiveBlend(_pool_parts(), weights=[1, 1], seen_constant=0.2).fit(X, y, A, X_unlabeled=pool)
+    before = model.decision_function(pool, A)
+    model.add_samples(pool[-3:], A.index[of_pool[-3:]])
+    assert model.decision_function(pool, A)[-1].argmax() == of_pool[-1]
+    save(model, tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").decision_function(pool, A), model.decision_function(pool, A))
+    np.testing.assert_allclose(model.remove_samples().decision_function(pool, A), before, rtol=1e-5, atol=1e-6)

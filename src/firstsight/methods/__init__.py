@@ -204,6 +204,7 @@ if TYPE_CHECKING:
     from firstsight.methods.sync import SynC as SynC
     from firstsight.methods.tip_adapter import TipAdapter as TipAdapter
     from firstsight.methods.transclip import TransCLIP as TransCLIP
+    from firstsight.methods.transductive_blend import TransductiveBlend as TransductiveBlend
     from firstsight.methods.transductive_deep_embedding import TransductiveDeepEmbedding as TransductiveDeepEmbedding
     from firstsight.methods.transductive_kernel_prototypes import (
         TransductiveKernelPrototypes as TransductiveKernelPrototypes,

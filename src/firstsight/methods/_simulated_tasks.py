@@ -42,6 +42,17 @@ class SimulatedTask:
         """Whether each test sample is of a class that plays unseen."""
         return self.y_test >= self.seen
 
+    def pool(self, seen_too: bool, share: float) -> np.ndarray:
+        """The test samples (positions) that play an unlabelled pool, of any class or of those that play unseen ones.
+
+        As many per class as the real pool has, which is `share`, if the task has as many.
+        """
+        rows = np.arange(len(self.test)) if seen_too else np.flatnonzero(self.unseen_rows)
+        wanted = round(share * (len(self.classes) - (0 if seen_too else self.seen)))
+        if wanted >= len(rows):
+            return rows
+        return np.sort(np.random.default_rng(0).permutation(rows)[: max(wanted, 1)])
+
     def scored(self, scores: np.ndarray) -> TaskScores:
         """The task with these scores (n, k) of its test samples."""
         return TaskScores(scores, self.y_test, self.seen)

@@ -190,9 +190,14 @@ class MethodDefinition(ScikitLearnClassifier):
         """How much samples say of each candidate (k,), from 0 (only a description) to 1: its share of a constant γ."""
         return (seen >= 0).astype(np.float64)
 
+    @property
+    def _gamma(self) -> float:
+        """γ, what the score takes off a candidate of certainty 1, whatever its description."""
+        return 0.0
+
     def _seen_constants(self, E: Any, seen: np.ndarray) -> np.ndarray:
         """What the score takes off each candidate (k,) whatever its description, for having been seen in training."""
-        return np.zeros(len(seen))
+        return self._gamma * self._certainty(E, seen)
 
     def _export_scores(self, graph: Any, X: str, A: str, seen: str) -> str:
         """The name of the scores `(n, k)` of scaled samples and descriptions in a `persistence.onnx_export.Graph`.

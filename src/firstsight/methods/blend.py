@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import product
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ from firstsight.methods import find_method
 from firstsight.methods._incremental import IncrementalClassifier
 from firstsight.methods._simulated_tasks import SimulatedTask, beats, sample_of_classes, simulate_tasks
 from firstsight.methods._validation import ClassSelection, Range
-from firstsight.methods.base import RandomState, Scaling, ZeroShotClassifier
+from firstsight.methods.base import RandomState, Scaling, TransductiveClassifier, ZeroShotClassifier
 from firstsight.methods.cosine import Cosine
 from firstsight.methods.kernel_prototypes import KernelPrototypes
 
@@ -130,6 +130,7 @@ class Blend(IncrementalClassifier):
         "n_folds": [Range(int, at_least=1), None],
     }
     parts_: dict[str, ZeroShotClassifier]
+    _metric: Literal["mean", "t1", "h"] = "mean"  # what weights are chosen by
 
     def __init__(
         self,
@@ -195,11 +196,18 @@ class Blend(IncrementalClassifier):
 
     # Fit
 
-    def _fit(self, X, y, S):
+    def _fit(self, X, y, S, pool=None, U=None):
         parts = self._parts(self._default_parts(X, S) if self.estimators is None else self.estimators)
         weights = self._given_weights(len(parts))
+        described = S if U is None else np.vstack([S, U])
         self.parts_ = {
-            name: self._seeded(part).fit(X, y, _table(S, self._positions(columns)) if self.described_ else None)
+            name: _fit_part(
+                self._seeded(part),
+                X,
+                y,
+                _table(described, self._positions(columns)) if self.described_ else None,
+                pool if pool is not None and len(pool) else None,
+            )
             for name, part, columns in parts
         }
         models, self.n_fitted_classes_ = list(self.parts_.values()), len(S)
@@ -212,8 +220,10 @@ class Blend(IncrementalClassifier):
         report: dict[str, Any] = {"tasks": 0, "tried": [], "gains": {}}
         if tasks and (weights is None or constant is None):
             copies = [(self._seeded(_with_settings_of(part)), _columns_of(part)) for part in models]
-            scored = [_score_task(copies, X[rows], S, task) for task in tasks]
-            weights, constant, report = choose(scored, weights, constant, [part.shared_space for part in models])
+            pools = [None if pool is None else self._pool_of(task, len(pool), len(described)) for task in tasks]
+            scored = [_score_task(copies, X[rows], S, *each) for each in zip(tasks, pools, strict=True)]
+            shared = [part.shared_space for part in models]
+            weights, constant, report = choose(scored, weights, constant, shared, self._metric)
             report["gains"] = dict(zip(self.parts_, report["gains"], strict=True))
         elif weights is None:
             weights = np.array(alone) if any(alone) else np.ones(len(parts))
@@ -235,11 +245,15 @@ class Blend(IncrementalClassifier):
             parts.append((f"kernel-prototypes{suffix}", prototypes, given))
         return parts
 
+    def _pool_of(self, task: SimulatedTask, size: int, n_classes: int) -> np.ndarray:
+        """Which test samples of a task play the pool, where the real one has this size."""
+        raise NotImplementedError
+
     def _parts(self, listed: Sequence[Any]) -> Parts:
         """The parts; those listed as a name are made."""
         items = [(item, find_method(item)()) if isinstance(item, str) else item for item in listed]
         for item in items:
-            _check_part(item, self._get_param_names())
+            _check_part(item, type(self))
         names = [item[0] for item in items]
         if not items or len(set(names)) < len(names):
             raise BadInput(f"`estimators` must list at least one part, each under another name; got {names}.")
@@ -311,8 +325,9 @@ class Blend(IncrementalClassifier):
         for (_, share, part), e in zip(self._weighted(), E, strict=True):
             yield share, part._seen_constants(e, _known_codes(part, seen))
 
-    def _seen_constants(self, E, seen):
-        return self.seen_constant_ * self._certainty(E, seen)
+    @property
+    def _gamma(self):
+        return self.seen_constant_
 
     def _scores(self, X, E, seen):
         scores = -self._seen_constants(E, seen)[None].astype(X.dtype)
@@ -348,6 +363,8 @@ class Blend(IncrementalClassifier):
         for part in self.parts_.values():
             if isinstance(part, IncrementalClassifier):
                 part.classes_, part.seen_code_ = known, known
+                if isinstance(part, TransductiveClassifier):  # its unseen classes go by their descriptions
+                    part.unseen_code_ = np.full_like(known, -1)
                 described = _described_for(part, A, scaled=False)
                 part.descriptions_ = np.vstack([part.descriptions_[:k], described])
                 part_rows = part._added_rows(part._scale_features(_as_type(part, rows))) if len(codes) else rows
@@ -379,26 +396,34 @@ class Blend(IncrementalClassifier):
     def _export_scores(self, graph, X, A, seen):
         scores = None
         for weight, share, part in self._weighted():
-            k = len(part.descriptions_)
-            E, codes = part._embed_classes(part._scale_descriptions(part.descriptions_)), np.arange(k)
-            own, certainty = part._seen_constants(E, codes), part._certainty(E, codes)
-            # By code; a class that training has not seen has the code −1, the last entry.
-            added = np.append(share * own - self.seen_constant_ * weight * certainty, 0)
             rows = graph.scaled(X, part.feature_scaling, part.feature_scaler_)
             columns = _columns_of(part)
             classes = A if columns is None else graph("Gather", A, graph.constant(columns, np.int64), axis=1)
             classes = graph.scaled(classes, part.attribute_scaling, part.attribute_scaler_)
-            limit, unknown = graph.constant(k, np.int64), graph.constant(-1, np.int64)
+            limit, unknown = graph.constant(len(part.seen_classes_), np.int64), graph.constant(-1, np.int64)
             known = graph("Where", graph("Less", seen, limit), seen, unknown)  # as `_known_codes`
             of_part = graph("Mul", part.export_scores(graph, rows, classes, known), graph.constant(share))
-            of_part = graph("Add", of_part, graph("Gather", graph.constant(added), known, axis=0))
+            constant = graph.constant(share * part._gamma - weight * self.seen_constant_)
+            added = graph("Mul", _export_certainty(graph, part, classes, known), constant)
+            of_part = graph("Add", of_part, added)
             scores = of_part if scores is None else graph("Add", scores, of_part)
         return scores
 
 
 def _known_codes(part: ZeroShotClassifier, seen: np.ndarray) -> np.ndarray:
     """Training codes as the part knows them: to one that learns nothing from added samples, their classes are new."""
-    return np.where(seen < len(part.classes_), seen, -1)
+    return np.where(seen < len(part.seen_classes_), seen, -1)
+
+
+def _export_certainty(graph: Any, part: ZeroShotClassifier, A: str, seen: str) -> str:
+    """The name of a part's certainty (k,) in a graph: by the training code alone, but for kernel prototypes."""
+    if isinstance(part, KernelPrototypes):
+        return part.export_certainty(graph, A, seen)
+    k = len(part.seen_classes_)
+    E = part._embed_classes(part._scale_descriptions(part.descriptions_[:k]))
+    by_code = np.append(part._certainty(E, np.arange(k)), 0)  # the last entry is that of the code −1
+    certainty: str = graph("Gather", graph.constant(by_code), seen, axis=0)
+    return certainty
 
 
 def _is_part(item: Any) -> bool:
@@ -406,7 +431,7 @@ def _is_part(item: Any) -> bool:
     return named and hasattr(item[1], "get_params")
 
 
-def _check_part(item: Any, reserved: Sequence[str]) -> None:
+def _check_part(item: Any, blend: type[Blend]) -> None:
     """Raise `BadInput` unless this is a (name, estimator) pair, perhaps with columns, that can be a part of a blend."""
     if not _is_part(item) or isinstance(item[1], type):
         raise BadInput(
@@ -414,7 +439,7 @@ def _check_part(item: Any, reserved: Sequence[str]) -> None:
             f"(name, estimator, columns); got {item!r}."
         )
     name, part = item[:2]
-    if not name or "__" in name or name in reserved:
+    if not name or "__" in name or name in blend._get_param_names():
         raise BadInput(f"A part cannot be called {name!r}; use a name without '__' that is no parameter of Blend.")
     kind = type(part).__name__
     if isinstance(part, Pipeline):
@@ -422,9 +447,13 @@ def _check_part(item: Any, reserved: Sequence[str]) -> None:
             f"The part {name!r} is a pipeline, and parts must share their features; put the transformers before the "
             "blend (make_pipeline(…, Blend(…))), or use the part's feature_scaling."
         )
-    if not isinstance(part, ZeroShotClassifier) or part.transductive or isinstance(part, Blend):
-        why = "learns from unlabelled samples" if getattr(part, "transductive", False) else "is none"
-        raise BadInput(f"The part {name!r} must be an inductive method with scores, but {kind} {why}.")
+    if not isinstance(part, ZeroShotClassifier) or isinstance(part, Blend):
+        raise BadInput(f"The part {name!r} must be one of firstsight's methods other than a blend; got {kind}.")
+    if part.transductive and not blend.transductive:
+        raise BadInput(
+            f"The part {name!r} must be an inductive method, but {kind} learns from unlabelled samples; use "
+            "TransductiveBlend."
+        )
 
 
 def _as_type(part: ZeroShotClassifier, values: np.ndarray) -> np.ndarray:
@@ -457,9 +486,11 @@ def choose(
     weights: np.ndarray | None = None,
     constant: float | None = None,
     start: Sequence[bool] = (),
+    metric: str = "mean",
 ) -> tuple[np.ndarray, float, dict[str, Any]]:
     """The weights (p,) and the constant with the highest mean (T1 + H)/2, and a report of what was tried.
 
+    With the metric "t1" or "h" instead of "mean", that with the highest T1 or H.
     Of each task, the scaled scores of every part without its constant. Weights or constant that are given stay. The
     best single part, of those that `start` marks if there are any, is taken alone unless others gain more than noise.
     """
@@ -470,7 +501,7 @@ def choose(
     for candidate in candidates:
         mixed = [mix(parts, candidate) for parts in tasks]
         constants.append(best_constant(*mixed) if constant is None else constant)
-        values.append(np.array([_value(task, constants[-1]) for task in mixed]))
+        values.append(np.array([_value(task, constants[-1], metric) for task in mixed]))
     means = [float(value.mean()) for value in values]
     if weights is None:
         holder = max(np.flatnonzero(start).tolist() or range(p), key=lambda part: means[part])
@@ -500,8 +531,9 @@ def mix(parts: Sequence[TaskScores], weights: np.ndarray) -> TaskScores:
     return replace(parts[0], scores=total)
 
 
-def _value(task: TaskScores, constant: float) -> float:
-    return ((task.t1 or 0.0) + harmonic_mean(*task.curve.at(constant))) / 2
+def _value(task: TaskScores, constant: float, metric: str) -> float:
+    t1, h = task.t1 or 0.0, harmonic_mean(*task.curve.at(constant))
+    return {"t1": t1, "h": h, "mean": (t1 + h) / 2}[metric]
 
 
 def _with_settings_of(part: ZeroShotClassifier) -> ZeroShotClassifier:
@@ -512,14 +544,31 @@ def _with_settings_of(part: ZeroShotClassifier) -> ZeroShotClassifier:
     return copy.set_params(**{name: value for name, value in settings.items() if name in known})
 
 
+def _fit_part(
+    part: ZeroShotClassifier, X: np.ndarray, y: np.ndarray, table: pd.DataFrame | None, pool: np.ndarray | None
+) -> ZeroShotClassifier:
+    """Fit a part; the classes with samples are the first of the table, and others are for transductive parts."""
+    if isinstance(part, TransductiveClassifier):
+        return part.fit(X, y, table, X_unlabeled=pool)
+    return part.fit(X, y, None if table is None else table[: y.max() + 1])
+
+
 def _score_task(
-    parts: Sequence[tuple[ZeroShotClassifier, list[int] | None]], X: np.ndarray, S: np.ndarray, task: SimulatedTask
+    parts: Sequence[tuple[ZeroShotClassifier, list[int] | None]],
+    X: np.ndarray,
+    S: np.ndarray,
+    task: SimulatedTask,
+    pool: np.ndarray | None,
 ) -> list[TaskScores]:
-    """Fit copies of the parts on the classes that play seen ones; their scaled scores without own constants."""
+    """Fit copies of the parts on the classes that play seen ones; their scaled scores without own constants.
+
+    `pool` are the test samples that transductive parts may learn from.
+    """
     scored = []
     for unfitted, columns in parts:
         candidates = _table(S[task.classes], columns)
-        part: ZeroShotClassifier = clone(unfitted).fit(X[task.train], task.y_train, candidates[: task.seen])
+        unlabeled = None if pool is None else X[task.test[pool]]
+        part = _fit_part(clone(unfitted), X[task.train], task.y_train, candidates, unlabeled)
         scores = part.decision_function(X[task.test], classes=candidates)
         _, A, seen = part.candidates(candidates)
         scores += part.seen_penalties(A, seen).astype(scores.dtype)

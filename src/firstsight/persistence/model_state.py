@@ -161,16 +161,17 @@ def _check_arrays(model: ZeroShotClassifier, arrays: Arrays) -> None:
     sizes = {"d": model.n_features_in_, "a": model.descriptions_.shape[1]}
     parts = getattr(model, "parts_", {})
     if parts:  # Codes are the same everywhere; parts that do not learn from added samples lack the codes of these.
-        sizes["k"] = max(len(part.classes_) for part in parts.values())
+        sizes["k"] = max(len(part.seen_classes_) for part in parts.values())
     for name, part in parts.items():
-        k = sizes["k"] if isinstance(part, IncrementalClassifier) else len(part.classes_)
+        k = sizes["k"] if isinstance(part, IncrementalClassifier) else len(part.seen_classes_)
+        n = len(part.classes_) if part.transductive else k  # transductive ones have met unseen classes, too
         # A part that is given some columns of the descriptions calls them by their positions.
         columns = [int(column) for column in getattr(part, "attribute_names_in_", range(sizes["a"]))]
         if not set(columns) <= set(range(sizes["a"])):
             raise ArraysDoNotMatch(f"the part {name!r} has columns {columns[:3]}… of {sizes['a']} attributes")
-        if (part.n_features_in_, *part.descriptions_.shape) != (sizes["d"], k, len(columns)):
+        if (part.n_features_in_, *part.descriptions_.shape) != (sizes["d"], n, len(columns)):
             raise ArraysDoNotMatch(f"the part {name!r} has other features, attributes or classes")
-        if not np.array_equal(part.seen_code_, np.arange(k)):
+        if not np.array_equal(part.seen_code_, [*range(k), *[-1] * (n - k)]):
             raise ArraysDoNotMatch(f"seen_code_ of the part {name!r} are not 0 to {k - 1}")
     sizes["p"] = len(parts)
     declared = dict(type(model).fitted_arrays)

@@ -322,8 +322,9 @@ class KernelPrototypes(IncrementalClassifier):
     def _certainty(self, E, seen):
         return np.where(seen >= 0, self.certainty_[seen], E[1])
 
-    def _seen_constants(self, E, seen):
-        return self.settings_["seen_handicap"] * self.unit_ * self._certainty(E, seen)
+    @property
+    def _gamma(self):
+        return self.settings_["seen_handicap"] * self.unit_
 
     def _scores(self, X, E, seen):
         Z = self._embed(X)
@@ -444,16 +445,26 @@ class KernelPrototypes(IncrementalClassifier):
             inward, bias, outward = (graph.constant(self.hidden_[name]) for name in ("inward", "bias", "outward"))
             units = graph("Relu", graph("Add", graph("MatMul", centred, inward), bias))
             Z = graph("Add", Z, graph("MatMul", units, outward))
-        predicted, certainty = self._export_predicted(graph, A)
+        means, certainty = self._export_classes(graph, A, seen)
+        near = graph("Mul", graph.closeness(Z, means), graph.constant(0.5))
+        return graph("Sub", near, graph.transposed(graph("Mul", certainty, graph.constant(self._gamma))))
+
+    def export_certainty(self, graph: Any, A: str, seen: str) -> str:
+        """Write the certainty (k,) of scaled descriptions into an ONNX graph, as `export_scores` does the scores."""
+        certainty: str = graph("Squeeze", self._export_classes(graph, A, seen)[1], graph.constant([1], np.int64))
+        return certainty
+
+    def _export_classes(self, graph: Any, A: str, seen: str) -> tuple[str, str]:
+        """The mean (k, e) and the certainty (k, 1) of each candidate."""
         zero, columns = graph.constant(0, np.int64), graph.constant([1], np.int64)
         is_seen = graph("Unsqueeze", graph("Not", graph("Less", seen, zero)), columns)  # (k, 1)
-        means = graph("Gather", graph.constant(self.seen_means_), graph("Max", seen, zero), axis=0)
-        means = graph("Where", is_seen, means, predicted)
-        known = graph("Gather", graph.constant(self.certainty_[:, None]), graph("Max", seen, zero), axis=0)
-        certainty = graph("Where", is_seen, known, certainty)
-        handicap = graph("Mul", certainty, graph.constant(self.settings_["seen_handicap"] * self.unit_))
-        near = graph("Mul", graph.closeness(Z, means), graph.constant(0.5))
-        return graph("Sub", near, graph.transposed(handicap))
+        known = (self.seen_means_, self.certainty_[:, None])
+        code = graph("Max", seen, zero)
+        means, certainty = (
+            graph("Where", is_seen, graph("Gather", graph.constant(values), code, axis=0), predicted)
+            for values, predicted in zip(known, self._export_predicted(graph, A), strict=True)
+        )
+        return means, certainty
 
     def _export_predicted(self, graph: Any, A: str) -> tuple[str, str]:
         """As `_embed_classes`: the predicted mean (k, e) of each class and its certainty (k, 1)."""

@@ -294,7 +294,7 @@ class PoolTrial:
     def __init__(self, search: PrototypeSearch, S: np.ndarray, seen_too: bool, pool_share: float):
         """`pool_share`: the real pool's samples per class that it may hold."""
         self.search, self.S, self.seen_too = search, S, seen_too
-        self.pools = [_pool_rows(task, seen_too, pool_share) for task in search.tasks]
+        self.pools = [task.pool(seen_too, pool_share) for task in search.tasks]
 
     def run(self, without: PoolSettings, with_pool: list[PoolSettings]) -> tuple[PoolSettings, dict[str, Any]]:
         """The settings taken, and the scores of all on each task; the weight of the pool rises along `with_pool`.
@@ -341,15 +341,6 @@ class PoolTrial:
         labelled = LabelledClasses(class_sums(model.space.features(train), y, k), statistics.counts, K)
         test = model.space.features(test)
         return PoolProblem(model, labelled, test[self.pools[number]], self.seen_too), test
-
-
-def _pool_rows(task: SimulatedTask, seen_too: bool, pool_share: float) -> np.ndarray:
-    """The test samples that play the pool: as many per class as the real pool has, if the task has as many."""
-    rows = np.arange(len(task.test)) if seen_too else np.flatnonzero(task.unseen_rows)
-    wanted = round(pool_share * (len(task.classes) - (0 if seen_too else task.seen)))
-    if wanted >= len(rows):
-        return rows
-    return np.sort(np.random.default_rng(0).permutation(rows)[: max(wanted, 1)])
 
 
 def pseudo_labels(R: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
