@@ -12,7 +12,7 @@ import pandas as pd
 from firstsight._io.terminal import logger
 from firstsight.data.table_files import normalized, same_on_screen
 from firstsight.errors import BadInput, UnknownName
-from firstsight.methods import Candidates, ZeroShotClassifier
+from firstsight.methods import Candidates, IncrementalClassifier, ZeroShotClassifier
 
 # A removed class leaves its index and its training codes behind, so that adding it back restores the model exactly:
 # some methods treat a class that they had samples of differently. Rows of [label, index, seen code, unseen code].
@@ -56,7 +56,10 @@ def add_classes(model: ZeroShotClassifier, table: pd.DataFrame, replace: bool = 
     old = [row for row, index in enumerate(indices) if index >= 0]
     changed.descriptions_[[indices[row] for row in old]] = A[old]
     new = np.array([row for row, index in enumerate(indices) if index < 0], dtype=int)
-    return _insert(changed, labels[new], A[new]) if len(new) else changed
+    changed = _insert(changed, labels[new], A[new]) if len(new) else changed
+    if isinstance(changed, IncrementalClassifier):
+        changed.update_descriptions()
+    return changed
 
 
 def remove_classes(model: ZeroShotClassifier, names: Sequence[Any]) -> ZeroShotClassifier:
