@@ -15,6 +15,7 @@ from firstsight.evaluation.calibration import calibrate
 from firstsight.evaluation.scores import TaskScores
 from firstsight.methods import ESZSL, QFSL, SAE, Blend, Cosine, KernelPrototypes, ZeroShotClassifier
 from firstsight.methods.blend import choose, mix, weight_grid
+from firstsight.persistence.class_table import remove_classes
 from firstsight.persistence.model_folder import load, save
 from firstsight.persistence.model_schema import digest_of
 
@@ -318,6 +319,8 @@ def test_samples_and_classes_are_embedded_by_the_heaviest_part_that_can(fitted, 
     seen = fitted.seen_code_ >= 0
     np.testing.assert_array_equal(points[seen], part.seen_means_[fitted.seen_code_[seen]])
     assert points.shape == (len(task.table), part.seen_means_.shape[1])
+    fewer = remove_classes(fitted, fitted.seen_classes_[:-2])  # codes of the part are no numbers of classes
+    np.testing.assert_array_equal(fewer.embed_classes(), points[np.isin(fitted.classes_, fewer.classes_)])
     assert not hasattr(Blend(["eszsl"]).fit(task.X, task.y, task.table), "embed")
     assert not hasattr(Blend(), "embed")
 

@@ -364,10 +364,10 @@ class Blend(IncrementalClassifier):
     @available_if(lambda self: self._embedding_part() is not None)  # type: ignore[untyped-decorator]
     def embed_classes(self, classes: ClassSelection = None) -> np.ndarray:
         """The classes in the space of `embed`; `classes` as in `predict`."""
-        _, A, seen = self.candidates(classes)
+        (_, A, seen), part = self.candidates(classes), self._embedding_part()
         # A part knows seen classes by their codes, and others as new ones.
-        labels = np.where(seen >= 0, seen, len(self.classes_) + np.arange(len(seen)))
-        part = self._embedding_part()
+        codes = _known_codes(part, seen)
+        labels = np.where(codes >= 0, codes, len(part.classes_) + np.arange(len(codes)))
         table = _table(self._scale_descriptions(A), _columns_of(part)).set_axis(labels)
         embedding: np.ndarray = part.embed_classes(table)
         return embedding
