@@ -137,6 +137,19 @@ def test_labelled_images_that_were_added_are_kept_and_can_still_be_taken_back(sa
     assert not hasattr(Recognizer.load(tmp_path / "model").model, "added_samples_")
 
 
+def test_labelled_images_of_a_class_that_was_removed_since_are_kept(samples, table, tmp_path):
+    def relearn():
+        return learn(samples, table, parameters={"search": False}, out=tmp_path / "model")
+
+    relearn()
+    added_to(tmp_path / "model")
+    change(tmp_path / "model", remove_classes=(["zebra"],))
+    relearn()
+    kept = Recognizer.load(tmp_path / "model")
+    assert kept.classes["class"].tolist() == ["ox", "yak"]
+    assert "zebra" in kept.add_classes(table.loc[["zebra"]]).model.seen_classes_
+
+
 def test_labelled_images_of_another_backbone_are_not_lost(samples, table, tmp_path):
     def learn_with(fingerprint, descriptions=table):
         facts = {"name": "tiny", "fingerprint": fingerprint, "dim": 3}

@@ -82,13 +82,13 @@ def _keep(recognizer: Recognizer, changes: FormerChanges, descriptions: pd.DataF
     if len(changes.taught):
         taught = changes.taught.set_axis(_columns(recognizer.model, changes.taught), axis="columns")
         recognizer.add_classes(taught, replace=True)
-    if removed := [name for name in changes.removed if name in set(recognizer.model.classes_)]:
-        recognizer.remove_classes(removed)
     if changes.samples:
         added = sum(_add_call(recognizer, *call) for call in changes.calls)
         trained = changes.samples - added
         also = f" ({trained:,} more are among the training images now)" if trained else ""
         kept.append(f"{counted(added, 'labelled sample')} added{also}")
+    if removed := [name for name in changes.removed if name in set(recognizer.model.classes_)]:
+        recognizer.remove_classes(removed)  # last: samples may have been added of them
     return f"kept from the former model: {'; '.join(kept)}. To forget this, learn with --overwrite (overwrite=True)."
 
 
