@@ -162,6 +162,8 @@ def test_what_cannot_be_added_leaves_the_model_as_it_was(model, small, rows):
     direct = copy.copy(model).add_samples(X[:2], y[:2])
     with pytest.raises(BadInput, match="2 samples were added to the model and 0 are in its log"):
         add_samples(direct, X, y, prints)
+    with pytest.raises(BadInput, match=r"name of a change.*got 1"):
+        undo_samples(direct, 1)
     assert np.array_equal(scores(model, small), before)
     assert not hasattr(model, "sample_log_")
 

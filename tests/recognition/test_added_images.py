@@ -12,6 +12,7 @@ from PIL import Image
 from firstsight.encoders.backbone import LETTERS
 from firstsight.encoders.embedding import embed
 from firstsight.errors import BadInput
+from firstsight.methods import Cosine
 from firstsight.recognition import Recognizer, learn
 from firstsight.recognition.answers import NONE_OF_THESE
 
@@ -83,6 +84,13 @@ def test_images_rows_and_labels_come_in_any_form(model, new):
     assert model.add_images(rows, made.labels).added == {"frame": 4, "wedge": 4}
     assert model.add_images(rows, made.labels).repeated == 8
     assert set(model.predict(rows).in_training) == {"labelled"}
+
+
+def test_labels_are_those_of_numpy_too():
+    X = np.eye(4, dtype=np.float32)
+    model = Recognizer(Cosine().fit(X[:2], [0, 1], X))
+    assert model.correct(X[2], np.arange(4)[2]).added == {2: 1}
+    assert model.add_images(X[2:], (label for label in np.arange(4)[2:])).repeated == 1
 
 
 def test_an_image_that_was_added_is_recognised_under_another_name(model, new, tmp_path):

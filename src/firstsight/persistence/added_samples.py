@@ -224,6 +224,8 @@ def undo_samples(model: ZeroShotClassifier, change: str | None = None) -> tuple[
     undone : AddedSamples
         What was removed, and which labels are restored (`added`).
     """
+    if not isinstance(change, str | None):
+        raise BadInput(f"`change` must be the name of a change, such as `AddedSamples.change`; got {change!r}.")
     log = _Log.of(model)
     _check_only_user(model, log)
     if not log.labels:
