@@ -423,7 +423,15 @@ def test_attributes_and_texts_in_one_table_get_a_part_each_and_useless_texts_no_
 
 @pytest.mark.parametrize(
     ("columns", "said"),
-    [(["a1", "a99"], "a99.*did you mean"), ([1, 1], "each once"), ([400], "given column 400"), ([], "at least one")],
+    [
+        (["a1", "a99"], "a99.*did you mean"),
+        ("a99", "a99.*did you mean"),
+        ([1, 1], "each once"),
+        ([400], "given column 400"),
+        ([], "at least one"),
+        ([True, False], "names, positions or a slice"),
+        (1.5, "names, positions or a slice"),
+    ],
 )
 def test_columns_that_there_are_not_are_rejected(task, two_kinds, columns, said):
     with pytest.raises(BadInput, match=said):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import product
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -250,9 +251,11 @@ class Blend(IncrementalClassifier):
         if columns is None:
             return None
         names, width = list(getattr(self, "attribute_names_in_", ())), self.descriptions_.shape[1]
-        chosen = range(width)[columns] if isinstance(columns, slice) else columns
+        several = isinstance(columns, Iterable) and not isinstance(columns, str)
         positions = []
-        for column in chosen:
+        for column in range(width)[columns] if isinstance(columns, slice) else columns if several else [columns]:
+            if isinstance(column, bool) or not isinstance(column, str | Integral):
+                raise BadInput(f"The columns of a part must be names, positions or a slice; got {columns!r}.")
             if isinstance(column, str) and column not in names:
                 raise UnknownName("attribute", column, names)
             position = names.index(column) if isinstance(column, str) else int(column)
