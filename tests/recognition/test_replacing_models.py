@@ -150,6 +150,19 @@ def test_labelled_images_of_a_class_that_was_removed_since_are_kept(samples, tab
     assert "zebra" in kept.add_classes(table.loc[["zebra"]]).model.seen_classes_
 
 
+def test_labelled_images_of_a_taught_class_that_was_removed_again_are_no_loss(samples, table, tmp_path):
+    def relearn():
+        return learn(samples, table, parameters={"search": False}, out=tmp_path / "model")
+
+    relearn()
+    change(tmp_path / "model", add_classes=(NEW,), add_images=(np.eye(3, dtype=np.float32)[1:], ["bongo", "zebra"]))
+    change(tmp_path / "model", remove_classes=(["bongo"],))
+    relearn()
+    kept = Recognizer.load(tmp_path / "model")
+    assert kept.classes["class"].tolist() == NAMES
+    assert kept.remove_images().removed == {"zebra": 1}
+
+
 def test_labelled_images_of_another_backbone_are_not_lost(samples, table, tmp_path):
     def learn_with(fingerprint, descriptions=table):
         facts = {"name": "tiny", "fingerprint": fingerprint, "dim": 3}

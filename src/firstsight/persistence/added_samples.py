@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -291,16 +291,16 @@ def check_sample_log(model: ZeroShotClassifier) -> None:
 
 
 def logged_calls(
-    values: dict[str, Any], arrays: Mapping[str, np.ndarray]
+    values: dict[str, Any], arrays: Mapping[str, np.ndarray], forgotten: Container[str] = ()
 ) -> list[tuple[np.ndarray, list[Any], np.ndarray]]:
     """Features, labels and fingerprints that each call added, of a model with these fitted attributes and arrays.
 
-    Samples whose label was replaced later are left out.
+    Samples whose label was replaced later, or is among the forgotten ones, are left out.
     """
     if not count_added(values):
         return []
     log = _Log(**{name: arrays[f"{_LOG}/{name}"] for name in _DTYPES}, labels=values[_LABELS])
-    log = log.take(log.counts)
+    log = log.take(log.counts & np.array([str(label) not in forgotten for label in log.labels]))
     calls = [log.take(log.calls == call) for call in np.unique(log.calls)]
     return [(call.features, call.labels, call.fingerprints) for call in calls]
 

@@ -169,8 +169,8 @@ def read_changes(folder: str | Path, descriptions: pd.DataFrame) -> FormerChange
         file, arrays = _contents(folder)
         columns = file.values.get("attribute_names_in_")
         known = pd.DataFrame(arrays["descriptions_"], index=file.values["classes_"], columns=columns)
-        taught, removed = unsaid_changes(file.values, known, descriptions)
-        calls = logged_calls(file.values, arrays)
+        taught, removed, forgotten = unsaid_changes(file.values, known, descriptions)
+        calls = logged_calls(file.values, arrays, forgotten)
     except (FirstsightError, OSError, ValueError, LookupError, TypeError, SafetensorError) as error:
         raise BadInput(
             f"{folder} holds a model that cannot be read, so what was taught to it would be lost ({error}) Choose "
