@@ -122,6 +122,11 @@ class IncrementalClassifier(ZeroShotClassifier):
             require_finite(points)
         return most_covering(points, int(n), known, certainty)
 
+    @property
+    def can_add_samples(self) -> bool:
+        """Whether this fitted model can learn from added samples; one that consists of other methods may not."""
+        return True
+
     def update_descriptions(self) -> None:
         """Take over `descriptions_` that have changed of classes that only added samples made known."""
         known, codes = self._added(), self.seen_code_ - self._seen_at_fit

@@ -328,8 +328,13 @@ class Blend(IncrementalClassifier):
     def _seen_at_fit(self):
         return self.n_fitted_classes_
 
+    @property
+    def can_add_samples(self) -> bool:
+        """Whether a part that counts can learn from added samples."""
+        return any(isinstance(part, IncrementalClassifier) for _, _, part in self._weighted())
+
     def _added_rows(self, X):
-        if not any(isinstance(part, IncrementalClassifier) for _, _, part in self._weighted()):
+        if not self.can_add_samples:
             names = ", ".join(type(part).__name__ for _, _, part in self._weighted())
             raise BadInput(
                 f"None of the parts that count ({names}) can learn from samples that are added after the fit; fit "

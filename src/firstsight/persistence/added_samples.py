@@ -121,9 +121,10 @@ class _Log:
 
 
 def require_incremental(model: ZeroShotClassifier) -> IncrementalClassifier:
-    """Return the model, or raise `BadInput` if its method cannot learn from added samples."""
-    if not isinstance(model, IncrementalClassifier):
-        able = [name for name, cls in all_methods().items() if issubclass(cls, IncrementalClassifier)]
+    """Return the model, or raise `BadInput` if it cannot learn from added samples."""
+    if not isinstance(model, IncrementalClassifier) or not model.can_add_samples:
+        others = {name: cls for name, cls in all_methods().items() if cls is not type(model)}
+        able = [name for name, cls in others.items() if issubclass(cls, IncrementalClassifier)]
         raise BadInput(
             f"{type(model).__name__} cannot learn from more samples without another fit; put them into the training "
             f"folder and run `firstsight learn` again, or use a method that can: {', '.join(able)}."
