@@ -123,6 +123,11 @@ class IncrementalClassifier(ZeroShotClassifier):
         return most_covering(points, int(n), known, certainty)
 
     @property
+    def added_classes_(self) -> np.ndarray:
+        """The classes that only added samples have made known, in the order of `classes_`."""
+        return self.classes_[self.seen_code_ >= self._seen_at_fit]
+
+    @property
     def can_add_samples(self) -> bool:
         """Whether this fitted model can learn from added samples; one that consists of other methods may not."""
         return True
