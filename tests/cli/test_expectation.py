@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstsight.cli.fit import _report_learn, expectation
+from firstsight.cli.fit import _report_learn, _report_weights, expectation
 from firstsight.evaluation.calibration import Calibration, Scale
-from firstsight.methods import Cosine
+from firstsight.methods import Blend, Cosine
 from firstsight.recognition import Recognizer
 
 
@@ -56,3 +56,18 @@ def test_classes_of_added_samples_are_not_from_pictures_of_the_training(labelled
     with caplog.at_level("INFO", "firstsight"):
         _report_learn(Recognizer(model), tmp_path)
     assert said in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("parts", "weights", "said"),
+    [
+        (["eszsl", "cosine"], [1, 3], "Weights: 25 % eszsl, 75 % cosine (as given)."),
+        (["eszsl", "cosine"], None, "Weights: 0 % eszsl, 100 % cosine (too few classes to choose)."),
+        (["eszsl"], None, ""),
+    ],
+)
+def test_weights_are_told_with_where_they_come_from(parts, weights, said, caplog):
+    model = Blend(parts, weights=weights).fit(np.eye(3), [0, 1, 2], np.eye(3))
+    with caplog.at_level("INFO", "firstsight"):
+        _report_weights(model)
+    assert "".join(caplog.messages) == said

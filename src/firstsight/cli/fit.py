@@ -81,10 +81,11 @@ def _report_weights(model: ZeroShotClassifier) -> None:
     """Say what a blend consists of."""
     from firstsight.methods import Blend
 
-    if isinstance(model, Blend):
+    if isinstance(model, Blend) and len(model.parts_) > 1:
         shares = ", ".join(f"{100 * w:.0f} % {part}" for part, w in zip(model.parts_, model.weights_, strict=True))
         tasks = model.search_["tasks"]
-        say(f"Weights: {shares} ({f'chosen on {tasks} simulated tasks' if tasks else 'too few classes to choose'}).")
+        chosen = f"chosen on {tasks} simulated tasks" if tasks else "too few classes to choose"
+        say(f"Weights: {shares} ({chosen if model.weights is None else 'as given'}).")
 
 
 def _report_fit(recognizer: Recognizer, out: Path) -> None:
