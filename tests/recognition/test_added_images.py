@@ -124,6 +124,8 @@ def test_images_of_the_training_do_not_count_again(model, images):
     assert added.added == {"frame": 4, "wedge": 4}
     with pytest.raises(BadInput, match=r"trained on this very image.*learn` again"):
         model.correct(images / "ring" / "0.png", "bar")
+    both = model.correct([images / "ring" / "0.png", images / "wedge" / "0.png"], "frame")
+    assert (both.trained, both.added, both.removed) == (1, {"frame": 1}, {"wedge": 1})  # no error after a change
 
 
 def test_what_cannot_be_added_is_a_clear_error_before_anything_is_encoded(model, new, images, monkeypatch):

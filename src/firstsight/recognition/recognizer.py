@@ -407,7 +407,7 @@ class Recognizer:
             What was added; its `change` is what `remove_images` takes.
         """
         added = self.add_images(image, label)
-        if added.trained:
+        if added.trained and not added.change:
             raise BadInput(
                 "The model was trained on this very image with its label, and cannot unlearn it; correct the label in "
                 "the training folder and run `firstsight learn` again."
