@@ -205,6 +205,20 @@ def test_a_class_that_is_taught_while_the_new_model_is_fitted_is_not_lost(sample
     assert "bongo" in Recognizer.load(place).classes["class"].tolist()
 
 
+def test_a_class_that_is_removed_while_the_new_model_is_fitted_stays_removed(samples, table, place, monkeypatch):
+    from firstsight.recognition import learning
+
+    change(place, add_classes=(NEW,))
+    fit = learning._fit
+
+    def fit_while_somebody_removes(*given):
+        change(place, remove_classes=(["bongo"],))
+        return fit(*given)
+
+    monkeypatch.setattr(learning, "_fit", fit_while_somebody_removes)
+    assert again(samples, table, place).classes["class"].tolist() == NAMES
+
+
 def test_a_model_that_cannot_be_read_is_replaced_only_when_asked(samples, table, place):
     (place / "arrays.safetensors").write_bytes(b"damaged")
     with pytest.raises(BadInput, match=r"cannot be read.*--overwrite"):
