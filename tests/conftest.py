@@ -108,6 +108,26 @@ def calibrated(eszsl, small):
     return model
 
 
+PROCESSOR = {
+    "image_processor_type": "ViTImageProcessor",
+    "size": {"height": 32, "width": 32},
+    "image_mean": [0.5] * 3,
+    "image_std": [0.5] * 3,
+}
+
+
+@pytest.fixture(scope="session")
+def backbone(tmp_path_factory) -> Path:
+    """A folder with a tiny ResNet of random weights."""
+    torch, t = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    config = t.ResNetConfig(embedding_size=16, hidden_sizes=[16, 24], depths=[1, 1], layer_type="basic")
+    t.ResNetModel(config).save_pretrained(folder)
+    (folder / "preprocessor_config.json").write_text(json.dumps(PROCESSOR))
+    return folder
+
+
 WORDS = ["a", "photo", "of", ".", "red", "fox", "wolf", "owl", "striped", "horse", "drawing", "grey", "bird"]
 
 
@@ -139,13 +159,7 @@ def make_dual_encoder(tmp_path_factory) -> Callable[..., Path]:
         folder = tmp_path_factory.mktemp(kind) / f"tiny-{kind}"
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
-        processor = {
-            "image_processor_type": "ViTImageProcessor",
-            "size": {"height": 32, "width": 32},
-            "image_mean": [0.5] * 3,
-            "image_std": [0.5] * 3,
-        }
-        (folder / "preprocessor_config.json").write_text(json.dumps(processor))
+        (folder / "preprocessor_config.json").write_text(json.dumps(PROCESSOR))
         return folder
 
     return make

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from pathlib import Path
@@ -30,26 +29,6 @@ UNSEEN = {"peach": (9, 5, 2), "plum": (5, 0, 5)}
 def own_cache(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("FIRSTSIGHT_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
-
-
-@pytest.fixture(scope="module")
-def backbone(tmp_path_factory) -> Path:
-    torch = pytest.importorskip("torch")
-
-    t = pytest.importorskip("transformers")
-
-    torch.manual_seed(0)
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    config = t.ResNetConfig(embedding_size=16, hidden_sizes=[16, 24], depths=[1, 1], layer_type="basic")
-    t.ResNetModel(config).save_pretrained(folder)
-    processor = {
-        "image_processor_type": "ViTImageProcessor",
-        "size": {"height": 32, "width": 32},
-        "image_mean": [0.5] * 3,
-        "image_std": [0.5] * 3,
-    }
-    (folder / "preprocessor_config.json").write_text(json.dumps(processor))
-    return folder
 
 
 def paint(folder: Path, mixes: dict, count: int = 8, seed: int = 0) -> Path:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from firstsight.cli.fit import expectation
+from firstsight.cli.fit import _report_learn, _report_weights, expectation
 from firstsight.evaluation.calibration import Calibration, Scale
+from firstsight.methods import Blend, Cosine
+from firstsight.recognition import Recognizer
 
 
 def estimated(t1, n_folds, held_out, training):
@@ -39,3 +41,33 @@ def test_what_is_beyond_guessing_is_told_with_its_interval():
     )
     assert "guessing" not in said
     assert "No estimate" in expectation(None, 3)
+
+
+@pytest.mark.parametrize(
+    ("labelled", "said"),
+    [
+        (2, "cosine knows 4 classes: 2 from 0 pictures, 1 from samples that were added to the former model, 1 from"),
+        (0, "knows 3 classes by their description alone, without a labelled picture, and 1 from samples that were"),
+    ],
+)
+def test_classes_of_added_samples_are_not_from_pictures_of_the_training(labelled, said, tmp_path, caplog):
+    X = np.eye(4, dtype=np.float32)
+    model = Cosine().fit(X[:labelled], np.arange(labelled), X).add_samples(X[2:3], [2])
+    with caplog.at_level("INFO", "firstsight"):
+        _report_learn(Recognizer(model), tmp_path)
+    assert said in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("parts", "weights", "said"),
+    [
+        (["eszsl", "cosine"], [1, 3], "Weights: 25 % eszsl, 75 % cosine (as given)."),
+        (["eszsl", "cosine"], None, "Weights: 0 % eszsl, 100 % cosine (too few classes to choose)."),
+        (["eszsl"], None, ""),
+    ],
+)
+def test_weights_are_told_with_where_they_come_from(parts, weights, said, caplog):
+    model = Blend(parts, weights=weights).fit(np.eye(3), [0, 1, 2], np.eye(3))
+    with caplog.at_level("INFO", "firstsight"):
+        _report_weights(model)
+    assert "".join(caplog.messages) == said

@@ -187,6 +187,26 @@ def test_a_class_that_was_removed_comes_back_without_the_samples_that_were_remov
     assert np.array_equal(plain.decision_function(task.pool), model.decision_function(task.pool))
 
 
+def test_a_class_may_be_described_again_before_or_after_its_samples_are_added(model, task):
+    name, other = task.unseen[:2]
+    table, rows = task.table.loc[[other]].set_axis([name]), some_of(task, [name], 1)
+    after = add_classes(added(model, task.X_unseen[rows], [name]), table, replace=True)
+    before = added(add_classes(model, table, replace=True), task.X_unseen[rows], [name])
+    assert np.array_equal(after.decision_function(task.pool), before.decision_function(task.pool))
+    back = add_classes(after, task.table.loc[[name]], replace=True).remove_samples()
+    assert np.array_equal(back.decision_function(task.pool), model.decision_function(task.pool))
+
+
+def test_labels_that_come_and_go_leave_nothing_behind(model, task):
+    # One of two classes has a sample at any time, so the model never has none.
+    changed, names = added(model, task.X_unseen[:1], task.unseen[:1]), task.unseen[:2]
+    for turn in range(6):
+        changed.add_samples(task.X_unseen[:1], [names[(turn + 1) % 2]]).remove_samples([0])
+    expected = added(model, task.X_unseen[:1], task.unseen[:1])
+    assert len(changed.added_samples_["descriptions"]) == 1
+    assert np.array_equal(changed.decision_function(task.pool), expected.decision_function(task.pool))
+
+
 def test_labels_that_cannot_be_added_are_rejected_and_change_nothing(model, task):
     changed = copy.copy(model)
     with pytest.raises(BadInput, match=r"class04x.*did you mean 'class04'"):

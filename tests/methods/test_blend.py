@@ -26,6 +26,7 @@ from firstsight.methods import (
 )
 from firstsight.methods import blend as blending
 from firstsight.methods.blend import choose, mix, weight_grid
+from firstsight.persistence.class_table import remove_classes
 from firstsight.persistence.model_folder import load, save
 from firstsight.persistence.model_schema import digest_of
 
@@ -330,6 +331,8 @@ def test_samples_and_classes_are_embedded_by_the_heaviest_part_that_can(fitted, 
     seen = fitted.seen_code_ >= 0
     np.testing.assert_array_equal(points[seen], part.seen_means_[fitted.seen_code_[seen]])
     assert points.shape == (len(task.table), part.seen_means_.shape[1])
+    fewer = remove_classes(fitted, fitted.seen_classes_[:-2])  # codes of the part are no numbers of classes
+    np.testing.assert_array_equal(fewer.embed_classes(), points[np.isin(fitted.classes_, fewer.classes_)])
     assert not hasattr(Blend(["eszsl"]).fit(task.X, task.y, task.table), "embed")
     assert not hasattr(Blend(), "embed")
 
@@ -432,7 +435,15 @@ def test_attributes_and_texts_in_one_table_get_a_part_each_and_useless_texts_no_
 
 @pytest.mark.parametrize(
     ("columns", "said"),
-    [(["a1", "a99"], "a99.*did you mean"), ([1, 1], "each once"), ([400], "given column 400"), ([], "at least one")],
+    [
+        (["a1", "a99"], "a99.*did you mean"),
+        ("a99", "a99.*did you mean"),
+        ([1, 1], "each once"),
+        ([400], "given column 400"),
+        ([], "at least one"),
+        ([True, False], "names, positions or a slice"),
+        (1.5, "names, positions or a slice"),
+    ],
 )
 def test_columns_that_there_are_not_are_rejected(task, two_kinds, columns, said):
     with pytest.raises(BadInput, match=said):

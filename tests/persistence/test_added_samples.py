@@ -159,9 +159,14 @@ def test_what_cannot_be_added_leaves_the_model_as_it_was(model, small, rows):
         add_samples(model, X[[0, 0]], [y[0], y[3]], prints[[0, 0]], ["a.png", "b.png"])
     with pytest.raises(BadInput, match=r"ESZSL cannot learn from more samples.*learn` again.*kernel-prototypes"):
         add_samples(fit_on(ESZSL(), small), X, y, prints)
+    blend = fit_on(Blend(["eszsl", "kernel-prototypes"], weights=[1, 0], seen_constant=0), small)
+    with pytest.raises(BadInput, match=r"Blend cannot learn from more samples.*method that can: cosine, kernel"):
+        add_samples(blend, X, y, prints)
     direct = copy.copy(model).add_samples(X[:2], y[:2])
     with pytest.raises(BadInput, match="2 samples were added to the model and 0 are in its log"):
         add_samples(direct, X, y, prints)
+    with pytest.raises(BadInput, match=r"name of a change.*got 1"):
+        undo_samples(direct, 1)
     assert np.array_equal(scores(model, small), before)
     assert not hasattr(model, "sample_log_")
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from firstsight.methods import ESZSL
+from firstsight.evaluation import fit_on
+from firstsight.methods import ESZSL, KernelPrototypes
 from firstsight.persistence.model_folder import save
 from firstsight.persistence.model_schema import escape
 
@@ -29,6 +30,18 @@ def test_without_a_calibration_the_card_promises_nothing(eszsl, tmp_path):
     card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
     assert "No estimate was made" in card
     assert "%" not in card
+
+
+def test_the_card_tells_that_samples_were_added_after_what_was_measured(small, tmp_path):
+    def card(**facts):
+        save(model, tmp_path / "model", facts)
+        return (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+
+    model = fit_on(KernelPrototypes(search=False, refinement=0, hidden=0), small)
+    assert "were added" not in card(evaluation={"t1": 0.5})
+    model.add_samples(*(part[:3] for part in small.part("test_unseen")))
+    assert "measured before labelled samples were added to the model (now 3)" in card(evaluation={"t1": 0.5})
+    assert "were added" not in card()  # nothing was measured
 
 
 def test_class_names_are_shown_and_never_obeyed(small, tmp_path):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before huggingface_hub is imported: no test may ask the network
@@ -28,26 +28,6 @@ def own_cache(cache, monkeypatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def backbone(tmp_path_factory) -> Path:
-    torch = pytest.importorskip("torch")
-
-    transformers = pytest.importorskip("transformers")
-
-    torch.manual_seed(0)
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    config = transformers.ResNetConfig(embedding_size=16, hidden_sizes=[16, 24], depths=[1, 1], layer_type="basic")
-    transformers.ResNetModel(config).save_pretrained(folder)
-    processor = {
-        "image_processor_type": "ViTImageProcessor",
-        "size": {"height": 32, "width": 32},
-        "image_mean": [0.5] * 3,
-        "image_std": [0.5] * 3,
-    }
-    (folder / "preprocessor_config.json").write_text(json.dumps(processor))
-    return folder
-
-
-@pytest.fixture(scope="session")
 def pictures(tmp_path_factory) -> Path:
     """Eight pictures of every class, of the unseen ones, too."""
     folder, random = tmp_path_factory.mktemp("colours") / "pictures", np.random.default_rng(0)
@@ -62,3 +42,21 @@ def pictures(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def table() -> pd.DataFrame:
     return pd.DataFrame.from_dict({**SEEN, **UNSEEN}, orient="index", columns=["red", "green", "blue"])
+
+
+@pytest.fixture(scope="session")
+def draw_shapes(tmp_path_factory) -> Callable[[list[str]], Path]:
+    """`draw_shapes(names)`: a folder with four small grey images of each class, a blot whose row is the class's."""
+
+    def draw(names: list[str]) -> Path:
+        folder, random = tmp_path_factory.mktemp("shapes") / "images", np.random.default_rng(0)
+        for number, name in enumerate(names):
+            (folder / name).mkdir(parents=True)
+            for copy in range(4):
+                pixels = np.full((32, 32), 255, dtype=np.uint8)
+                pixels[4 + 3 * number : 9 + 3 * number, 4 : 10 + 3 * number] = random.integers(0, 60)
+                pixels[copy : copy + 2, 28:] = 0
+                Image.fromarray(pixels).save(folder / name / f"{copy}.png")
+        return folder
+
+    return draw

@@ -12,6 +12,7 @@ from PIL import Image
 from firstsight.encoders.backbone import LETTERS
 from firstsight.encoders.embedding import embed
 from firstsight.errors import BadInput
+from firstsight.methods import Cosine
 from firstsight.recognition import Recognizer, learn
 from firstsight.recognition.answers import NONE_OF_THESE
 
@@ -20,17 +21,8 @@ UNSEEN = ["wedge", "frame"]
 
 
 @pytest.fixture(scope="module")
-def images(tmp_path_factory):
-    """Four small images of each of six classes: a blot whose row is the class's."""
-    folder, random = tmp_path_factory.mktemp("shapes") / "images", np.random.default_rng(0)
-    for number, name in enumerate(NAMES):
-        (folder / name).mkdir(parents=True)
-        for copy in range(4):
-            pixels = np.full((32, 32), 255, dtype=np.uint8)
-            pixels[4 + 3 * number : 9 + 3 * number, 4 : 10 + 3 * number] = random.integers(0, 60)
-            pixels[copy : copy + 2, 28:] = 0
-            Image.fromarray(pixels).save(folder / name / f"{copy}.png")
-    return folder
+def images(draw_shapes):
+    return draw_shapes(NAMES)
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +77,13 @@ def test_images_rows_and_labels_come_in_any_form(model, new):
     assert set(model.predict(rows).in_training) == {"labelled"}
 
 
+def test_labels_are_those_of_numpy_too():
+    X = np.eye(4, dtype=np.float32)
+    model = Recognizer(Cosine().fit(X[:2], [0, 1], X))
+    assert model.correct(X[2], np.arange(4)[2]).added == {2: 1}
+    assert model.add_images(X[2:], (label for label in np.arange(4)[2:])).repeated == 1
+
+
 def test_an_image_that_was_added_is_recognised_under_another_name(model, new, tmp_path):
     model.add_images(new)
     shutil.copy(new / "wedge" / "0.png", tmp_path / "copy.png")
@@ -125,6 +124,8 @@ def test_images_of_the_training_do_not_count_again(model, images):
     assert added.added == {"frame": 4, "wedge": 4}
     with pytest.raises(BadInput, match=r"trained on this very image.*learn` again"):
         model.correct(images / "ring" / "0.png", "bar")
+    both = model.correct([images / "ring" / "0.png", images / "wedge" / "0.png"], "frame")
+    assert (both.trained, both.added, both.removed) == (1, {"frame": 1}, {"wedge": 1})  # no error after a change
 
 
 def test_what_cannot_be_added_is_a_clear_error_before_anything_is_encoded(model, new, images, monkeypatch):

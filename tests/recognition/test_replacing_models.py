@@ -137,6 +137,32 @@ def test_labelled_images_that_were_added_are_kept_and_can_still_be_taken_back(sa
     assert not hasattr(Recognizer.load(tmp_path / "model").model, "added_samples_")
 
 
+def test_labelled_images_of_a_class_that_was_removed_since_are_kept(samples, table, tmp_path):
+    def relearn():
+        return learn(samples, table, parameters={"search": False}, out=tmp_path / "model")
+
+    relearn()
+    added_to(tmp_path / "model")
+    change(tmp_path / "model", remove_classes=(["zebra"],))
+    relearn()
+    kept = Recognizer.load(tmp_path / "model")
+    assert kept.classes["class"].tolist() == ["ox", "yak"]
+    assert "zebra" in kept.add_classes(table.loc[["zebra"]]).model.seen_classes_
+
+
+def test_labelled_images_of_a_taught_class_that_was_removed_again_are_no_loss(samples, table, tmp_path):
+    def relearn():
+        return learn(samples, table, parameters={"search": False}, out=tmp_path / "model")
+
+    relearn()
+    change(tmp_path / "model", add_classes=(NEW,), add_images=(np.eye(3, dtype=np.float32)[1:], ["bongo", "zebra"]))
+    change(tmp_path / "model", remove_classes=(["bongo"],))
+    relearn()
+    kept = Recognizer.load(tmp_path / "model")
+    assert kept.classes["class"].tolist() == NAMES
+    assert kept.remove_images().removed == {"zebra": 1}
+
+
 def test_labelled_images_of_another_backbone_are_not_lost(samples, table, tmp_path):
     def learn_with(fingerprint, descriptions=table):
         facts = {"name": "tiny", "fingerprint": fingerprint, "dim": 3}
@@ -177,6 +203,20 @@ def test_a_class_that_is_taught_while_the_new_model_is_fitted_is_not_lost(sample
     monkeypatch.setattr(learning, "_fit", fit_while_somebody_teaches)
     again(samples, table, place)
     assert "bongo" in Recognizer.load(place).classes["class"].tolist()
+
+
+def test_a_class_that_is_removed_while_the_new_model_is_fitted_stays_removed(samples, table, place, monkeypatch):
+    from firstsight.recognition import learning
+
+    change(place, add_classes=(NEW,))
+    fit = learning._fit
+
+    def fit_while_somebody_removes(*given):
+        change(place, remove_classes=(["bongo"],))
+        return fit(*given)
+
+    monkeypatch.setattr(learning, "_fit", fit_while_somebody_removes)
+    assert again(samples, table, place).classes["class"].tolist() == NAMES
 
 
 def test_a_model_that_cannot_be_read_is_replaced_only_when_asked(samples, table, place):

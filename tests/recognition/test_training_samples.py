@@ -23,17 +23,8 @@ UNSEEN = ["wedge", "frame"]
 
 
 @pytest.fixture(scope="module")
-def images(tmp_path_factory):
-    """Four small grey images of each of six classes."""
-    folder, random = tmp_path_factory.mktemp("shapes") / "images", np.random.default_rng(0)
-    for number, name in enumerate(NAMES):
-        (folder / name).mkdir(parents=True)
-        for copy in range(4):
-            pixels = np.full((32, 32), 255, dtype=np.uint8)
-            pixels[4 + 3 * number : 9 + 3 * number, 4 : 10 + 3 * number] = random.integers(0, 60)
-            pixels[copy : copy + 2, 28:] = 0
-            Image.fromarray(pixels).save(folder / name / f"{copy}.png")
-    return folder
+def images(draw_shapes):
+    return draw_shapes(NAMES)
 
 
 @pytest.fixture(scope="module")

@@ -81,10 +81,11 @@ def _report_weights(model: ZeroShotClassifier) -> None:
     """Say what a blend consists of."""
     from firstsight.methods import Blend
 
-    if isinstance(model, Blend):
+    if isinstance(model, Blend) and len(model.parts_) > 1:
         shares = ", ".join(f"{100 * w:.0f} % {part}" for part, w in zip(model.parts_, model.weights_, strict=True))
         tasks = model.search_["tasks"]
-        say(f"Weights: {shares} ({f'chosen on {tasks} simulated tasks' if tasks else 'too few classes to choose'}).")
+        chosen = f"chosen on {tasks} simulated tasks" if tasks else "too few classes to choose"
+        say(f"Weights: {shares} ({chosen if model.weights is None else 'as given'}).")
 
 
 def _report_fit(recognizer: Recognizer, out: Path) -> None:
@@ -196,11 +197,13 @@ def _report_learn(recognizer: Recognizer, out: Path) -> None:
     from firstsight.methods import method_name
 
     model, pictures, test = recognizer.model, recognizer.provenance.pictures, recognizer.provenance.evaluation
-    seen, unseen = len(model.seen_classes_), len(model.unseen_classes_)
+    added, unseen = len(getattr(model, "added_classes_", ())), len(model.unseen_classes_)
+    seen = len(model.seen_classes_) - added
+    kept = f"{added} from samples that were added to the former model" if added else ""
     if not seen:
         say(
             f"{method_name(type(model))} knows {counted(unseen, 'class')} by their description alone, without a "
-            f"labelled picture; saved to {out}."
+            f"labelled picture{kept and ', and '}{kept}; saved to {out}."
         )
         say(
             "No estimate: how often it is right takes labelled pictures to say. `firstsight predict "
@@ -210,8 +213,8 @@ def _report_learn(recognizer: Recognizer, out: Path) -> None:
     learned = counted(pictures.labelled if pictures else 0, "picture")
     _report_weights(model)
     say(
-        f"{method_name(type(model))} knows {counted(len(model.classes_), 'class')}: {seen} from {learned}, {unseen} "
-        f"from their description alone; saved to {out}."
+        f"{method_name(type(model))} knows {counted(len(model.classes_), 'class')}: {seen} from {learned}, "
+        f"{kept}{kept and ', '}{unseen} from their description alone; saved to {out}."
     )
     say(expectation(getattr(model, "calibration_", None), seen))
     if test:
@@ -235,6 +238,7 @@ def expectation(calibration: Calibration | None, n_seen: int) -> str:
             f"{n_seen}."
         )
     k, t1 = calibration.held_out_classes, calibration.estimate["t1"]
+    n_seen = k + calibration.training_classes  # when it was measured; classes may have been removed since
     rows = calibration.scales["unseen"].rows
     low, high = calibration.interval
     measured = (

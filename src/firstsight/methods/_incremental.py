@@ -87,17 +87,16 @@ class IncrementalClassifier(ZeroShotClassifier):
             raise BadInput(f"`index` must hold positions from 0 to {count - 1} among the added samples; got {index!r}.")
         with restored_on_error(self):
             rest = {name: np.delete(known[name], chosen, axis=0) for name in ("rows", "codes", "calls")}
-            # Codes of classes without samples stay taken while a class with a higher one has some.
-            codes, fewest = rest["codes"], self._seen_at_fit
-            left = np.isin(self.seen_code_, codes) | (self.seen_code_ < fewest)
-            self.seen_code_ = np.where(left, self.seen_code_, -1)
+            # Classes that have lost their last sample give their codes back.
+            fewest, described = self._seen_at_fit, known["descriptions"]
+            left = np.isin(np.arange(fewest, fewest + len(described)), rest["codes"])
+            moved = np.r_[np.arange(fewest), np.where(left, fewest + np.cumsum(left) - 1, -1), -1]  # the last is of −1
+            rest["codes"], self.seen_code_ = moved[rest["codes"]], moved[self.seen_code_]
             if hasattr(self, "removed_classes_"):  # they may be added back
                 self.removed_classes_ = [
-                    [label, i, seen if seen < fewest or seen in codes else -1, unseen]
-                    for label, i, seen, unseen in self.removed_classes_
+                    [label, i, int(moved[seen]), unseen] for label, i, seen, unseen in self.removed_classes_
                 ]
-            used = max(codes.max(initial=-1) + 1 - fewest, 0)
-            self._set_added(**rest, descriptions=known["descriptions"][:used])
+            self._set_added(**rest, descriptions=described[left])
         return self
 
     def suggest(self, X_unlabeled: ArrayLike, n: int = 10) -> np.ndarray:
@@ -122,6 +121,25 @@ class IncrementalClassifier(ZeroShotClassifier):
             points, known, certainty = self._coverage(self._scale_features(features))
             require_finite(points)
         return most_covering(points, int(n), known, certainty)
+
+    @property
+    def added_classes_(self) -> np.ndarray:
+        """The classes that only added samples have made known, in the order of `classes_`."""
+        return self.classes_[self.seen_code_ >= self._seen_at_fit]
+
+    @property
+    def can_add_samples(self) -> bool:
+        """Whether this fitted model can learn from added samples; one that consists of other methods may not."""
+        return True
+
+    def update_descriptions(self) -> None:
+        """Take over `descriptions_` that have changed of classes that only added samples made known."""
+        known, codes = self._added(), self.seen_code_ - self._seen_at_fit
+        descriptions = known["descriptions"].copy()
+        descriptions[codes[codes >= 0]] = self.descriptions_[codes >= 0]
+        if not np.array_equal(descriptions, known["descriptions"]):
+            with restored_on_error(self), numbers_in_range(self, descriptions):
+                self._set_added(**{**known, "descriptions": descriptions})
 
     def check_added_samples(self) -> None:
         """Raise ValueError unless added samples that came from a file belong to this model."""

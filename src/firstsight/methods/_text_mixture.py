@@ -10,7 +10,7 @@ from scipy.special import softmax
 
 from firstsight.methods._shared_space import LOGIT_SCALE, check_one_space, unit
 from firstsight.methods._validation import Range
-from firstsight.methods.base import TransductiveClassifier
+from firstsight.methods.base import Scaling, Setting, TransductiveClassifier
 
 
 def nearest_others(X: np.ndarray, n: int) -> csr_array:
@@ -74,13 +74,28 @@ class TextMixture(TransductiveClassifier):
         "iterations": [Range(int, at_least=1)],
     }
 
-    text_weight: float
-    temperature: float
-    neighbours: int
-    iterations: int
     seen_means_: np.ndarray  # (k, d)
     gap_: np.ndarray  # (d,): from the text of a class that comes later to its mean
     new_variances_: np.ndarray  # (d,): of such a class
+
+    def __init__(
+        self,
+        *,
+        setting: Setting = "gzsl",
+        text_weight: float = 1.0,
+        temperature: float = 30.0,
+        neighbours: int = 3,
+        iterations: int = 10,
+        feature_scaling: Scaling = None,
+        attribute_scaling: Scaling = None,
+    ) -> None:
+        self.setting = setting
+        self.text_weight = text_weight
+        self.temperature = temperature
+        self.neighbours = neighbours
+        self.iterations = iterations
+        self.feature_scaling = feature_scaling
+        self.attribute_scaling = attribute_scaling
 
     def _gaussians(
         self, counts: np.ndarray, sums: np.ndarray, squares: np.ndarray, texts: np.ndarray, start: np.ndarray

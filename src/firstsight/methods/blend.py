@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import product
+from numbers import Integral
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -264,9 +265,11 @@ class Blend(IncrementalClassifier):
         if columns is None:
             return None
         names, width = list(getattr(self, "attribute_names_in_", ())), self.descriptions_.shape[1]
-        chosen = range(width)[columns] if isinstance(columns, slice) else columns
+        several = isinstance(columns, Iterable) and not isinstance(columns, str)
         positions = []
-        for column in chosen:
+        for column in range(width)[columns] if isinstance(columns, slice) else columns if several else [columns]:
+            if isinstance(column, bool) or not isinstance(column, str | Integral):
+                raise BadInput(f"The columns of a part must be names, positions or a slice; got {columns!r}.")
             if isinstance(column, str) and column not in names:
                 raise UnknownName("attribute", column, names)
             position = names.index(column) if isinstance(column, str) else int(column)
@@ -340,8 +343,13 @@ class Blend(IncrementalClassifier):
     def _seen_at_fit(self):
         return self.n_fitted_classes_
 
+    @property
+    def can_add_samples(self) -> bool:
+        """Whether a part that counts can learn from added samples."""
+        return any(isinstance(part, IncrementalClassifier) for _, _, part in self._weighted())
+
     def _added_rows(self, X):
-        if not any(isinstance(part, IncrementalClassifier) for _, _, part in self._weighted()):
+        if not self.can_add_samples:
             names = ", ".join(type(part).__name__ for _, _, part in self._weighted())
             raise BadInput(
                 f"None of the parts that count ({names}) can learn from samples that are added after the fit; fit "
@@ -381,10 +389,10 @@ class Blend(IncrementalClassifier):
     @available_if(lambda self: self._embedding_part() is not None)  # type: ignore[untyped-decorator]
     def embed_classes(self, classes: ClassSelection = None) -> np.ndarray:
         """The classes in the space of `embed`; `classes` as in `predict`."""
-        _, A, seen = self.candidates(classes)
+        (_, A, seen), part = self.candidates(classes), self._embedding_part()
         # A part knows seen classes by their codes, and others as new ones.
-        labels = np.where(seen >= 0, seen, len(self.classes_) + np.arange(len(seen)))
-        part = self._embedding_part()
+        codes = _known_codes(part, seen)
+        labels = np.where(codes >= 0, codes, len(part.classes_) + np.arange(len(codes)))
         table = _table(self._scale_descriptions(A), _columns_of(part)).set_axis(labels)
         embedding: np.ndarray = part.embed_classes(table)
         return embedding

@@ -105,14 +105,16 @@ class StatA(TextMixture):
         feature_scaling: Scaling = None,
         attribute_scaling: Scaling = None,
     ) -> None:
-        self.setting = setting
+        super().__init__(
+            setting=setting,
+            text_weight=text_weight,
+            temperature=temperature,
+            neighbours=neighbours,
+            iterations=iterations,
+            feature_scaling=feature_scaling,
+            attribute_scaling=attribute_scaling,
+        )
         self.anchor = anchor
-        self.text_weight = text_weight
-        self.temperature = temperature
-        self.neighbours = neighbours
-        self.iterations = iterations
-        self.feature_scaling = feature_scaling
-        self.attribute_scaling = attribute_scaling
 
     def _gaussians(self, counts, sums, squares, texts, start):
         beta = counts / (self.anchor + counts)

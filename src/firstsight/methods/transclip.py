@@ -8,7 +8,6 @@ import numpy as np
 
 from firstsight.methods._shared_space import unit
 from firstsight.methods._text_mixture import TextMixture
-from firstsight.methods.base import Scaling, Setting
 
 
 class TransCLIP(TextMixture):
@@ -87,25 +86,6 @@ class TransCLIP(TextMixture):
     transductive = True
     reference = "Zanella et al., Boosting Vision-Language Models with Transduction, NeurIPS 2024"
     grid: ClassVar[dict[str, list[Any]]] = {"text_weight": [0.5, 1.0], "temperature": [1.0, 10.0, 30.0, 100.0]}
-
-    def __init__(
-        self,
-        *,
-        setting: Setting = "gzsl",
-        text_weight: float = 1.0,
-        temperature: float = 30.0,
-        neighbours: int = 3,
-        iterations: int = 10,
-        feature_scaling: Scaling = None,
-        attribute_scaling: Scaling = None,
-    ) -> None:
-        self.setting = setting
-        self.text_weight = text_weight
-        self.temperature = temperature
-        self.neighbours = neighbours
-        self.iterations = iterations
-        self.feature_scaling = feature_scaling
-        self.attribute_scaling = attribute_scaling
 
     def _gaussians(self, counts, sums, squares, texts, start):
         means = unit(sums + 1e-9 * texts)  # a class that no sample is assigned to stays at its text

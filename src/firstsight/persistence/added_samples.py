@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,9 +121,10 @@ class _Log:
 
 
 def require_incremental(model: ZeroShotClassifier) -> IncrementalClassifier:
-    """Return the model, or raise `BadInput` if its method cannot learn from added samples."""
-    if not isinstance(model, IncrementalClassifier):
-        able = [name for name, cls in all_methods().items() if issubclass(cls, IncrementalClassifier)]
+    """Return the model, or raise `BadInput` if it cannot learn from added samples."""
+    if not isinstance(model, IncrementalClassifier) or not model.can_add_samples:
+        others = {name: cls for name, cls in all_methods().items() if cls is not type(model)}
+        able = [name for name, cls in others.items() if issubclass(cls, IncrementalClassifier)]
         raise BadInput(
             f"{type(model).__name__} cannot learn from more samples without another fit; put them into the training "
             f"folder and run `firstsight learn` again, or use a method that can: {', '.join(able)}."
@@ -224,6 +225,8 @@ def undo_samples(model: ZeroShotClassifier, change: str | None = None) -> tuple[
     undone : AddedSamples
         What was removed, and which labels are restored (`added`).
     """
+    if not isinstance(change, str | None):
+        raise BadInput(f"`change` must be the name of a change, such as `AddedSamples.change`; got {change!r}.")
     log = _Log.of(model)
     _check_only_user(model, log)
     if not log.labels:
@@ -289,16 +292,16 @@ def check_sample_log(model: ZeroShotClassifier) -> None:
 
 
 def logged_calls(
-    values: dict[str, Any], arrays: Mapping[str, np.ndarray]
+    values: dict[str, Any], arrays: Mapping[str, np.ndarray], forgotten: Container[str] = ()
 ) -> list[tuple[np.ndarray, list[Any], np.ndarray]]:
     """Features, labels and fingerprints that each call added, of a model with these fitted attributes and arrays.
 
-    Samples whose label was replaced later are left out.
+    Samples whose label was replaced later, or is among the forgotten ones, are left out.
     """
     if not count_added(values):
         return []
     log = _Log(**{name: arrays[f"{_LOG}/{name}"] for name in _DTYPES}, labels=values[_LABELS])
-    log = log.take(log.counts)
+    log = log.take(log.counts & np.array([str(label) not in forgotten for label in log.labels]))
     calls = [log.take(log.calls == call) for call in np.unique(log.calls)]
     return [(call.features, call.labels, call.fingerprints) for call in calls]
 

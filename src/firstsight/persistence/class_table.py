@@ -12,7 +12,7 @@ import pandas as pd
 from firstsight._io.terminal import logger
 from firstsight.data.table_files import normalized, same_on_screen
 from firstsight.errors import BadInput, UnknownName
-from firstsight.methods import Candidates, ZeroShotClassifier
+from firstsight.methods import Candidates, IncrementalClassifier, ZeroShotClassifier
 
 # A removed class leaves its index and its training codes behind, so that adding it back restores the model exactly:
 # some methods treat a class that they had samples of differently. Rows of [label, index, seen code, unseen code].
@@ -56,7 +56,10 @@ def add_classes(model: ZeroShotClassifier, table: pd.DataFrame, replace: bool = 
     old = [row for row, index in enumerate(indices) if index >= 0]
     changed.descriptions_[[indices[row] for row in old]] = A[old]
     new = np.array([row for row, index in enumerate(indices) if index < 0], dtype=int)
-    return _insert(changed, labels[new], A[new]) if len(new) else changed
+    changed = _insert(changed, labels[new], A[new]) if len(new) else changed
+    if isinstance(changed, IncrementalClassifier):
+        changed.update_descriptions()
+    return changed
 
 
 def remove_classes(model: ZeroShotClassifier, names: Sequence[Any]) -> ZeroShotClassifier:
@@ -125,7 +128,9 @@ def check_class_changes(model: ZeroShotClassifier) -> None:
         raise ValueError(f"{_TAUGHT} is no list of labels")
 
 
-def unsaid_changes(values: dict[str, Any], known: pd.DataFrame, new: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+def unsaid_changes(
+    values: dict[str, Any], known: pd.DataFrame, new: pd.DataFrame
+) -> tuple[pd.DataFrame, list[str], set[str]]:
     """What was taught to a model, or removed from it, since training, and a new table of classes does not say.
 
     Parameters
@@ -144,6 +149,8 @@ def unsaid_changes(values: dict[str, Any], known: pd.DataFrame, new: pd.DataFram
         where both tables have the same.
     removed : list of str
         Classes of the new table that were removed.
+    forgotten : set of str
+        Classes that were removed and are in neither table: no loss.
     """
     known, new = _with_text_labels(known), _with_text_labels(new)
     if set(known.columns) == set(new.columns):
@@ -153,7 +160,8 @@ def unsaid_changes(values: dict[str, Any], known: pd.DataFrame, new: pd.DataFram
         same = name in new.index and new.shape[1] == known.shape[1]
         if not same or not np.allclose(new.loc[name], known.loc[name], rtol=1e-5, atol=1e-8):
             taught.append(name)
-    return known.loc[taught], [str(row[0]) for row in values.get(_REMOVED, []) if str(row[0]) in new.index]
+    removed = [str(row[0]) for row in values.get(_REMOVED, [])]
+    return known.loc[taught], [name for name in removed if name in new.index], set(removed) - set(new.index)
 
 
 def with_classes(table: pd.DataFrame, taught: pd.DataFrame) -> pd.DataFrame:

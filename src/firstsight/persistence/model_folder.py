@@ -134,6 +134,8 @@ class FormerChanges:
         Classes that were added or described again, with their descriptions.
     removed : list of str
         Classes of the new table that were removed from the model.
+    forgotten : set of str
+        Classes that were removed and are not in the new table either: no loss.
     calls : list of (array (m, d), list (m,), array (m,))
         Features, labels and fingerprints of the labelled samples that each call added.
     backbone : BackboneUsed or None
@@ -144,6 +146,7 @@ class FormerChanges:
 
     taught: pd.DataFrame
     removed: list[str]
+    forgotten: set[str]
     calls: list[tuple[np.ndarray, list[Any], np.ndarray]]
     backbone: BackboneUsed | None
     feature_names: list[str] | None
@@ -169,17 +172,17 @@ def read_changes(folder: str | Path, descriptions: pd.DataFrame) -> FormerChange
         file, arrays = _contents(folder)
         columns = file.values.get("attribute_names_in_")
         known = pd.DataFrame(arrays["descriptions_"], index=file.values["classes_"], columns=columns)
-        taught, removed = unsaid_changes(file.values, known, descriptions)
-        calls = logged_calls(file.values, arrays)
+        taught, removed, forgotten = unsaid_changes(file.values, known, descriptions)
+        calls = logged_calls(file.values, arrays, forgotten)
     except (FirstsightError, OSError, ValueError, LookupError, TypeError, SafetensorError) as error:
         raise BadInput(
             f"{folder} holds a model that cannot be read, so what was taught to it would be lost ({error}) Choose "
             "another folder, or give --overwrite (overwrite=True) to replace it."
         ) from error
-    if not (len(taught) or removed or calls):
+    if not (len(taught) or removed or forgotten or calls):
         return None
     names = file.values.get("feature_names_in_")
-    return FormerChanges(taught, removed, calls, file.provenance.backbone, names)
+    return FormerChanges(taught, removed, forgotten, calls, file.provenance.backbone, names)
 
 
 def check_no_lost_changes(folder: str | Path, descriptions: pd.DataFrame) -> None:
@@ -194,6 +197,8 @@ def check_no_lost_changes(folder: str | Path, descriptions: pd.DataFrame) -> Non
             f"{', '.join(lost[:3])}{more}. To keep the changes, write its classes to a table (`firstsight classes list "
             f"{folder} --csv FILE`) and use that; to drop them, give --overwrite (overwrite=True)."
         )
+    if not changes.samples:
+        return
     added = counted(changes.samples, "labelled sample")
     raise BadInput(
         f"{added} {'was' if changes.samples == 1 else 'were'} added to the model in {folder} since it was trained, and "

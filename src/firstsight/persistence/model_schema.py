@@ -215,7 +215,7 @@ Method: {escape(type(model).reference or type(model).__name__)}.
 
 ## Classes
 
-{_class_list("with labelled training samples (seen)", model.seen_classes_.tolist())}
+{_class_list("with labelled samples (seen)", model.seen_classes_.tolist())}
 {_class_list("known by their description alone (unseen)", model.unseen_classes_.tolist())}
 
 ## How it was made
@@ -310,6 +310,9 @@ def _expectations(model: ZeroShotClassifier, file: ModelFile) -> str:
                 f"- Confidence among unseen classes was off by {_percent(unseen.ece)} on average (expected "
                 "calibration error, 15 bins, folds that took no part in the fit)."
             )
+    added = len(getattr(model, "added_samples_", {"codes": ()})["codes"])
+    if added and (calibration is not None or file.provenance.evaluation):
+        lines.append(f"- This was measured before labelled samples were added to the model (now {added:,}).")
     lines.append(
         "- Limits: descriptions decide; classes with (nearly) the same description cannot be told apart, and samples "
         "from another source than the training samples may be named worse than this."

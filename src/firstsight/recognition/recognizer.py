@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from numbers import Number
 from pathlib import Path
 from typing import Any
 
@@ -406,7 +407,7 @@ class Recognizer:
             What was added; its `change` is what `remove_images` takes.
         """
         added = self.add_images(image, label)
-        if added.trained:
+        if added.trained and not added.change:
             raise BadInput(
                 "The model was trained on this very image with its label, and cannot unlearn it; correct the label in "
                 "the training folder and run `firstsight learn` again."
@@ -485,11 +486,12 @@ def _labels_of(found: list[str | None], labels: Any) -> list[Any]:
                 "of each."
             )
         return found
-    if isinstance(labels, str | int):
+    if isinstance(labels, str | Number):
         return [labels] * len(found)
-    if len(labels) != len(found):
-        raise BadInput(f"`labels` must name the class of each of the {len(found)} images, but has {len(labels)}.")
-    return list(labels)
+    listed = list(labels)
+    if len(listed) != len(found):
+        raise BadInput(f"`labels` must name the class of each of the {len(found)} images, but has {len(listed)}.")
+    return listed
 
 
 def check_model_answers(model: ZeroShotClassifier, folder: str | Path) -> None:

@@ -72,24 +72,27 @@ def save_again(recognizer: Recognizer, out: str | Path, descriptions: pd.DataFra
     `descriptions` is the table of classes without what was taught.
     """
     with replacing(out, descriptions, recognizer) as changes:
-        if changes is not None:
-            logger.warning("%s", _keep(recognizer, changes, descriptions))
+        if changes is not None and (kept := _keep(recognizer, changes, descriptions)):
+            logger.warning(
+                "kept from the former model: %s. To forget this, learn with --overwrite (overwrite=True).", kept
+            )
 
 
 def _keep(recognizer: Recognizer, changes: FormerChanges, descriptions: pd.DataFrame) -> str:
-    """Change the model; returns what was kept, as a sentence."""
+    """Change the model; returns what was kept, in words."""
     kept = changes.classes_as_text(descriptions)
     if len(changes.taught):
         taught = changes.taught.set_axis(_columns(recognizer.model, changes.taught), axis="columns")
         recognizer.add_classes(taught, replace=True)
-    if removed := [name for name in changes.removed if name in set(recognizer.model.classes_)]:
-        recognizer.remove_classes(removed)
     if changes.samples:
         added = sum(_add_call(recognizer, *call) for call in changes.calls)
         trained = changes.samples - added
         also = f" ({trained:,} more are among the training images now)" if trained else ""
         kept.append(f"{counted(added, 'labelled sample')} added{also}")
-    return f"kept from the former model: {'; '.join(kept)}. To forget this, learn with --overwrite (overwrite=True)."
+    # Last: samples may have been added of them. A taught class may have been removed while the model was fitted.
+    if removed := {*changes.removed, *changes.forgotten} & set(recognizer.model.classes_.tolist()):
+        recognizer.remove_classes(sorted(removed))
+    return "; ".join(kept)
 
 
 def _columns(model: ZeroShotClassifier, taught: pd.DataFrame) -> Any:

@@ -93,7 +93,7 @@ def about_model(service: Held) -> wire.ModelFacts:
         can=wire.Abilities(
             draw=backbone is not None and backbone.name == LETTERS,
             teach=True,
-            correct=backbone is not None and isinstance(model, IncrementalClassifier),
+            correct=backbone is not None and isinstance(model, IncrementalClassifier) and model.can_add_samples,
             sentence=bool(service.sentences),
             keep=service.confirmed is not None,
             samples=service.samples is not None and service.samples.has_images,
