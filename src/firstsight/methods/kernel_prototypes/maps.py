@@ -22,7 +22,7 @@ from scipy.special import log_softmax, softmax
 
 from firstsight.methods._moments import BLOCK, class_sums, mean_square
 from firstsight.methods.kernel_prototypes.prior import PrototypeSettings, leave_one_out_errors, leave_out, precision
-from firstsight.methods.kernel_prototypes.space import HiddenLayer
+from firstsight.methods.kernel_prototypes.space import HiddenLayer, basis_of_span
 
 # Of the linear map: chosen once, on validation folds of six data sets; the search only says whether the map is used.
 MAP_LR, DECAY, TEMPERATURE, UNSEEN_SHARE = 1e-3, 0.1, 10.0, 0.3
@@ -148,8 +148,7 @@ def _reduce_to_span(
     """
     layer = HiddenLayer(U, b, np.empty((len(b), 0), dtype=np.float32))  # the outward weights are found here
     means = _means_of_units(layer, rows, y, k)
-    basis, size, _ = np.linalg.svd((means - means.mean(axis=0)).T, full_matrices=False)
-    basis = basis[:, : max(1, int((size[: k - 1] > 1e-6 * size[0]).sum()))]
+    basis = basis_of_span(means)
     narrow, centres = basis.astype(np.float32), (means @ basis).astype(np.float32)
     squares = sum(
         float(np.square(layer.units(rows[part]) @ narrow - centres[y[part]]).sum()) for part in _parts(len(rows))

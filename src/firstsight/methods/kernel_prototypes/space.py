@@ -264,6 +264,19 @@ def whitened_sums(rows: np.ndarray | ChangedSamples, y: np.ndarray, k: int, whit
     return total
 
 
+def basis_of_span(means: np.ndarray) -> np.ndarray:
+    """Orthonormal directions (q, e) of the differences between means (k, q), the longest first; at least one."""
+    centred = np.asarray(means - means.mean(axis=0), dtype=np.float64)
+    if len(means) > means.shape[1]:  # many times faster, and the directions are no less orthogonal
+        squares, U = np.linalg.eigh(centred.T @ centred)
+        U, size = U[:, ::-1], np.sqrt(np.maximum(squares[::-1], 0))
+    else:
+        U, size, _ = np.linalg.svd(centred.T, full_matrices=False)
+    # Classes with equal means still need a direction.
+    kept: np.ndarray = U[:, : max(1, int((size[: len(means) - 1] > 1e-6 * size[0]).sum()))]
+    return kept
+
+
 def span_of_means(
     whitening: np.ndarray, sums: np.ndarray, counts: np.ndarray, more: np.ndarray | None = None
 ) -> WhitenedSpace:
@@ -274,12 +287,11 @@ def span_of_means(
     """
     means = sums / counts[:, None]  # (k, q)
     both = means if more is None else np.vstack([means, more])
-    U, size, _ = np.linalg.svd((both - both.mean(axis=0)).T, full_matrices=False)
-    keep = max(1, int((size[: len(both) - 1] > 1e-6 * size[0]).sum()))  # classes with equal means still need a z
+    basis = basis_of_span(both)
     squares = (means**2).sum(axis=1)
     within = (counts * (1 - squares)).sum() / max(counts.sum() - len(counts), 1.0) / len(whitening)
     between = (squares.mean() - (means.mean(axis=0) ** 2).sum()) / len(whitening)
-    directions = U[:, :keep] / np.sqrt(max(within, 1e-3 * between, 1e-12))
+    directions = basis / np.sqrt(max(within, 1e-3 * between, 1e-12))
     offset = means.mean(axis=0) @ directions
     return WhitenedSpace(whitening, directions.astype(np.float32), offset.astype(np.float32))
 
