@@ -16,7 +16,6 @@ from firstsight._io.schemas import Schema, markdown, reason
 from firstsight.errors import BadInput, UnreadableFile
 from firstsight.evaluation.calibration import Scale, accuracy_interval
 from firstsight.evaluation.novelty import KnownDistances
-from firstsight.persistence.added_samples import added_features
 
 if TYPE_CHECKING:
     from firstsight.data import ZeroShotDataset
@@ -221,7 +220,7 @@ Method: {escape(type(model).reference or type(model).__name__)}.
 
 ## How it was made
 
-{_origin(file, len(added_features(model)))}
+{_origin(file, model)}
 
 ## What to expect
 
@@ -257,7 +256,7 @@ def _class_list(what: str, names: list[str]) -> str:
     return f"- {len(names)} {what}: {', '.join(map(escape, names[:NAMES_SHOWN]))}{more}"
 
 
-def _origin(file: ModelFile, added: int) -> str:
+def _origin(file: ModelFile, model: ZeroShotClassifier) -> str:
     provenance = file.provenance
     backbone, text_encoder, pictures = provenance.backbone, provenance.text_encoder, provenance.pictures
     lines = {
@@ -268,7 +267,7 @@ def _origin(file: ModelFile, added: int) -> str:
         "backbone": backbone and _pairs(backbone.model_dump(exclude={"path"}, exclude_none=True)),
         "text encoder": text_encoder and _pairs(text_encoder.model_dump(exclude={"path"}, exclude_none=True)),
         "pictures": pictures and _pairs(pictures.model_dump()),
-        "labelled samples added after training": added or None,
+        "labelled samples added after training": len(getattr(model, "added_samples_", {}).get("codes", ())) or None,
         "seed": provenance.seed,
         "parameters": _pairs(provenance.parameters or file.parameters),
         "seconds": provenance.seconds,
