@@ -39,14 +39,20 @@ def test_samples_are_added_and_taken_back(cli, model, features, small):
     assert f"{names[0]}: +3; {names[1]}: +3" in done.err
     assert f"has learned 6 samples. To undo: firstsight add {model} --undo" in done.err
     assert set(names[:2]) <= set(load(model).seen_classes_)
+    assert "- labelled samples added after training: 6\n" in (model / "README.md").read_text(encoding="utf-8")
     again = cli("add", model, features)
-    assert "6 added before with the same label, left out" in again.err
+    assert again.err == "Nothing was added; 6 added before with the same label, left out.\n"
     assert "To undo" not in again.err
     undone = cli("add", model, "--undo")
     assert f"Undone; samples per class: {names[0]}: -3; {names[1]}: -3." in undone.err
     X = small.features
     assert load(model).decision_function(X).tobytes() == before.decision_function(X).tobytes()
     cli("add", model, "--undo").is_refused_with("nothing to undo")
+
+
+def test_the_command_that_undoes_can_be_pasted(cli, model, features):
+    spaced = model.rename(model.with_name("a model"))
+    assert cli("add", spaced, features).err.endswith(f"To undo: firstsight add '{spaced}' --undo\n")
 
 
 def test_a_folder_of_images_is_added(cli, tmp_path):
@@ -65,12 +71,14 @@ def test_a_folder_of_images_is_added(cli, tmp_path):
     done = cli("add", tmp_path / "model", more)
     assert "Samples per class: dot: +4." in done.err
     assert cli("predict", tmp_path / "model", more).out.count(",labelled\n") == 4
+    again = cli("learn", learned, *words, "--out", tmp_path / "model")
+    assert "3 from 12 pictures, 1 from samples that were added to the former model, 0 from" in again.err
     (more / "dot").rename(more / "dott")
     cli("add", tmp_path / "model", more).is_refused_with("no description of the class 'dott'; did you mean 'dot'?")
     (learned / "dot").mkdir()
     (more / "dott" / "0.png").rename(learned / "dot" / "0.png")
     done = cli("add", tmp_path / "model", learned)
-    assert "1 added before with the same label, left out; 12 trained on before, left out" in done.err
+    assert "1 added before with the same label, left out; 12 trained on before (their labels stay)" in done.err
 
 
 def test_mistakes_are_one_sentence_and_change_nothing(cli, model, features, small, tmp_path):

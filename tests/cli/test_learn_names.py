@@ -58,6 +58,10 @@ def test_prompts_may_be_given_several_times(cli, dual_encoder, names, tmp_path):
 def test_what_makes_no_model_is_one_sentence(cli, dual_encoder, names, tmp_path):
     out = ["--out", tmp_path / "model"]
     cli("learn", "--classes", names, *out).is_refused_with("no text tower", "vision-language model")
+    (tmp_path / "unnamed.csv").write_text("red fox\nwolf\nowl\n")
+    cli("learn", "--classes", tmp_path / "unnamed.csv", "--backbone", dual_encoder, *out).is_refused_with(
+        "single column, 'red fox'", "with the column 'class'"
+    )
     cli("learn", "--classes", names, "--backbone", dual_encoder, "--method", "eszsl", *out).is_refused_with(
         "eszsl learns from labelled images", "cosine"
     )

@@ -44,6 +44,16 @@ def test_a_fit_into_the_folder_that_one_is_in_is_refused(cli, npz, model, monkey
     cli("fit", npz, "--method", "eszsl", "--out", ".").is_refused_with("is the folder that you are in", "go up one")
 
 
+@pytest.mark.parametrize("read_only", [".", "model"])
+def test_a_place_that_cannot_be_written_to_is_told_before_the_fit(cli, npz, model, monkeypatch, read_only):
+    """Rights are simulated: root, who runs tests in a container, may write everywhere."""
+    place, access = (model.parent / read_only).resolve(), os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: (path, mode) != (place, os.W_OK) and access(path, mode))
+    monkeypatch.setattr(ESZSL, "fit", None)  # it is never called
+    done = cli("fit", npz, "--method", "eszsl", "--out", model)
+    done.is_refused_with("Could not write the model", f"{place} is read-only", "choose another place")
+
+
 @pytest.mark.parametrize("number", ["9" * 402, "-" + "9" * 402, "1e999"])
 def test_a_number_of_hundreds_of_digits_is_refused(cli, npz, tmp_path, number):
     done = cli("fit", npz, "--method", "eszsl", "--set", f"feature_penalty={number}", "--out", tmp_path / "m")

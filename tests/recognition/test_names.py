@@ -192,6 +192,8 @@ def test_descriptions_of_another_text_encoder_are_noticed_before_the_images_are_
     [
         ({"classes": ["owl"]}, "names of 1 class; expected at least 2 to tell apart"),
         ({"classes": []}, "names of 0 classes"),
+        ({"classes": ["owl", " "]}, "a text that is not empty; got ' '"),
+        ({"classes": ["owl", None]}, "a text that is not empty; got None"),
         ({"classes": ["owl", "wolf", "owl"]}, "describes the class 'owl' more than once"),
         ({"classes": None}, "`classes` is missing"),
         ({"classes": NAMES, "method": "eszsl"}, "eszsl learns from labelled images, and none were given.*cosine"),

@@ -136,6 +136,27 @@ def test_several_workers_see_each_others_classes_and_share_their_counts(server, 
     assert running.stop() in (0, -signal.SIGTERM)
 
 
+def test_workers_whose_imports_take_long_are_waited_for(saved, monkeypatch):
+    """uvicorn kills a worker that does not answer in time; a new one would take as long, so none would ever start."""
+    from firstsight.serving import app as run_server
+    from firstsight.serving import serve
+
+    configs = []
+
+    class Supervisor:
+        def __init__(self, config, sockets):
+            configs.append(config)
+            sockets[0].close()
+
+        def run(self):
+            pass
+
+    monkeypatch.setattr(run_server, "Multiprocess", Supervisor)
+    monkeypatch.setattr(os, "environ", {**os.environ})
+    serve(saved, port=0, workers=2)
+    assert configs[0].timeout_worker_healthcheck >= 120
+
+
 @pytest.mark.slow
 def test_the_demo_answers_a_picture_from_nothing_in_a_minute(server, tmp_path, png):
     before = os.times()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -156,9 +157,9 @@ def add_images(
         samples = embed(survey, backbone=recognizer.backbone.location, verbose=True, **encoding)
     with Recognizer.changing(model) as changed:
         added = changed.add_images(samples)
-    say(f"Samples per class: {added}.")
+    say(f"Samples per class: {added}." if added.change else f"{str(added).capitalize()}.")
     if added.change:
         say(
             f"The model in {model} has learned {counted(sum(added.added.values()), 'sample')}. To undo: firstsight add "
-            f"{model} --undo"
+            f"{quote(str(model))} --undo"
         )

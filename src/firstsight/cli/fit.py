@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -207,7 +208,7 @@ def _report_learn(recognizer: Recognizer, out: Path) -> None:
         )
         say(
             "No estimate: how often it is right takes labelled pictures to say. `firstsight predict "
-            f"{out} FOLDER` counts it on a folder with one sub-folder of pictures per class."
+            f"{quote(str(out))} FOLDER` counts it on a folder with one sub-folder of pictures per class."
         )
         return
     learned = counted(pictures.labelled if pictures else 0, "picture")
@@ -271,8 +272,8 @@ def export(
 ) -> None:
     """Write a model for ONNX Runtime: inputs `features` and `descriptions`, output `scores`, higher is better.
 
-    Descriptions are an input, so new classes need no new export. The file's metadata hold the model's own classes
-    and descriptions.
+    Descriptions are an input, so new classes need no new export. Many models have a third input, `seen_code`, which
+    says what training had samples of. The file's metadata hold the model's own classes, descriptions and codes.
     """
     from firstsight.recognition import Recognizer
 

@@ -75,7 +75,13 @@ def read_descriptions(path: str | Path) -> pd.DataFrame:
 
     path = Path(path)
     table = read_table(path, {"class"}).drop(columns="unseen", errors="ignore")
-    names = texts(path, table.pop("class" if "class" in table else table.columns[0]))
+    column = "class" if "class" in table else table.columns[0]
+    names = texts(path, table.pop(column))
+    if table.shape[1] == 0:
+        raise BadInput(
+            f"{path} has a single column, {column!r}; expected columns of numbers next to it, which describe the "
+            "classes. If you have names alone, write them to a .csv file with the column 'class'."
+        )
     return pd.DataFrame(numbers(path, table), index=pd.Index(names, name="class"), columns=table.columns)
 
 

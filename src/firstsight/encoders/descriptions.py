@@ -270,7 +270,10 @@ def _as_text(classes: pd.DataFrame | str | Path | Sequence[str]) -> tuple[pd.Dat
     if isinstance(classes, str | Path):
         return read_class_table(classes), str(classes)
     if not isinstance(classes, pd.DataFrame):
-        classes = pd.DataFrame(index=[str(name).strip() for name in classes])
+        names = list(classes)
+        if wrong := [name for name in names if not isinstance(name, str) or not name.strip()]:
+            raise BadInput(f"Each name of a class must be a text that is not empty; got {wrong[0]!r}.")
+        classes = pd.DataFrame(index=[name.strip() for name in names])
     _check_repeats(classes, "The table")
     table = classes.astype(object).where(classes.notna(), "").astype(str)
     table.columns = table.columns.astype(str)

@@ -55,9 +55,12 @@ class AddedSamples:
             for counts, sign in ((self.added, 1), (self.removed, -1))
             for name, number in ((str(label), sign * n) for label, n in counts.items())
         ]
-        notes = {"added before with the same label": self.repeated, "trained on before": self.trained}
-        parts += [f"{number:,} {note}, left out" for note, number in notes.items() if number]
-        return "; ".join(parts) or "nothing was added"
+        notes = {
+            "added before with the same label": self.repeated,
+            "trained on before (their labels stay)": self.trained,
+        }
+        left_out = [f"{number:,} {note}, left out" for note, number in notes.items() if number]
+        return "; ".join((parts or ["nothing was added"]) + left_out)
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ from sklearn.pipeline import Pipeline
 import firstsight
 from firstsight._io.folders import locked, read_together, replace_folder, resolve_place
 from firstsight._io.terminal import counted
-from firstsight.errors import BadInput, FirstsightError, UnknownName, UnreadableFile
+from firstsight.errors import BadInput, CannotWrite, FirstsightError, UnknownName, UnreadableFile
 from firstsight.evaluation.calibration import Calibration
 from firstsight.methods import ZeroShotClassifier, find_method
 from firstsight.persistence.added_samples import logged_calls
@@ -375,8 +375,14 @@ def _find_method(name: str, otherwise: str) -> type[ZeroShotClassifier]:
 
 
 def check_target(folder: str | Path) -> Path:
-    """Resolve where a model is going to be written, links followed; raise if something else would be lost."""
+    """Resolve where a model is going to be written, links followed; raise if it cannot, or something would be lost."""
     folder = resolve_place(Path(folder))
+    for path in (folder, next(path for path in folder.parents if path.exists())):  # the model replaces the whole folder
+        if path.exists() and not os.access(path, os.W_OK):
+            raise CannotWrite(
+                f"Could not write the model to {folder} ({path} is read-only); choose another place, or change the "
+                "rights of this one."
+            )
     if folder.exists() and not (folder / MODEL).is_file():
         raise BadInput(f"{folder} exists and is not a model folder; choose another place or remove it first.")
     with suppress(FileNotFoundError):  # the current folder was removed

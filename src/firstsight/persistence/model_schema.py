@@ -220,7 +220,7 @@ Method: {escape(type(model).reference or type(model).__name__)}.
 
 ## How it was made
 
-{_origin(file)}
+{_origin(file, model)}
 
 ## What to expect
 
@@ -251,12 +251,12 @@ def escape(value: Any) -> str:
 
 def _class_list(what: str, names: list[str]) -> str:
     if not names:
-        return f"- no {what}"
+        return f"- none {what}"
     more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
     return f"- {len(names)} {what}: {', '.join(map(escape, names[:NAMES_SHOWN]))}{more}"
 
 
-def _origin(file: ModelFile) -> str:
+def _origin(file: ModelFile, model: ZeroShotClassifier) -> str:
     provenance = file.provenance
     backbone, text_encoder, pictures = provenance.backbone, provenance.text_encoder, provenance.pictures
     lines = {
@@ -267,6 +267,7 @@ def _origin(file: ModelFile) -> str:
         "backbone": backbone and _pairs(backbone.model_dump(exclude={"path"}, exclude_none=True)),
         "text encoder": text_encoder and _pairs(text_encoder.model_dump(exclude={"path"}, exclude_none=True)),
         "pictures": pictures and _pairs(pictures.model_dump()),
+        "labelled samples added after training": len(getattr(model, "added_samples_", {}).get("codes", ())) or None,
         "seed": provenance.seed,
         "parameters": _pairs(provenance.parameters or file.parameters),
         "seconds": provenance.seconds,

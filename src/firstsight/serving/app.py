@@ -171,6 +171,9 @@ def server_config(settings: Settings, app: ASGIApp) -> uvicorn.Config:
         forwarded_allow_ips=settings.proxy or None,
         backlog=BACKLOG,
         timeout_keep_alive=30,
+        # A worker cannot answer before its imports are done, which takes longer than uvicorn's 5 s where the machine is
+        # busy or the disk slow; it would be killed and started again for ever.
+        timeout_worker_healthcheck=300,
         http=BoundedConnection,
         ws="none",
     )

@@ -210,7 +210,7 @@ class Recognise {
     const words = ["Learned: it is ", el("strong", {}, name), done.durable ? ". " : ". It is kept until the server stops. "];
     if (!(await this.askAgain())) return;
     const now = this.grid.entries.find((entry) => entry.source === source);
-    if (now && !now.error && now.class !== name) words.push(`The answer is still ${now.class}: one picture weighs little in a class that has many. `);
+    if (now && !now.error && now.class !== name) words.push(`The answer is still ${now.class}: one picture does not always change it. `);
     const undo = done.undo ? el("button", { type: "button", class: "quiet", onclick: () => this.undo(source) }, "Undo") : "";
     this.app.notice(...words, undo);
     undo && undo.focus();
