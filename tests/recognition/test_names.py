@@ -220,6 +220,9 @@ def test_names_without_images_that_make_no_model_are_rejected(dual_encoder, give
 def test_a_vision_model_has_no_text_tower(backbone):
     with pytest.raises(BadInput, match="the backbone tiny has no text tower"):
         learn(classes=NAMES, backbone=backbone)
+    foreign = pd.DataFrame(np.eye(3), index=NAMES, columns=[f"minilm:{number}" for number in range(3)])
+    with pytest.raises(BadInput, match=r"made by minilm; give a vision-language model such as .* as the backbone"):
+        learn(classes=foreign, backbone=backbone)
 
 
 def test_labelled_images_are_added_later_and_kept_when_names_change(dual_encoder, photos, tmp_path):

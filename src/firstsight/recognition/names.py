@@ -96,10 +96,12 @@ def check_text_encoder(
     advice = f"`firstsight describe CLASSES.csv --encoder {name if backbone is None else backbone}`"
     if chosen is not None and chosen.shared_space:
         called = method if isinstance(method, str) else getattr(chosen, "__name__", type(chosen).__name__)
+        remedy = f"describe the classes with the backbone's own text encoder ({advice})"
+        if backbone is not None and not _has_text_tower(backbone):
+            remedy = f"give a vision-language model such as {EXAMPLE} as the backbone, and describe the classes with it"
         raise BadInput(
             f"{called} compares images with descriptions directly, but images are encoded by {name} and the "
-            f"descriptions were made by {encoder}; describe the classes with the backbone's own text encoder "
-            f"({advice}), or choose another method."
+            f"descriptions were made by {encoder}; {remedy}, or choose another method."
         )
     if backbone is not None and _has_text_tower(backbone):
         logger.warning(
@@ -146,7 +148,7 @@ def learn_names(
             f"vision-language model such as {EXAMPLE} as the backbone."
         )
     encoder = encoders.ImageEncoder(**encoding)
-    check_text_encoder(estimator, descriptions, encoder.backbone)
+    check_text_encoder(estimator, descriptions, encoder.backbone, encoding["backbone"])
     columns = [str(column) for column in descriptions.columns]
     if not in_shared_space(encoder.dim, len(columns), columns, encoder.backbone):
         raise BadInput(
