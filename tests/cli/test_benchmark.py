@@ -178,6 +178,12 @@ def test_shots_have_a_row_per_number_and_baselines_run_along(cli, npz, tmp_path,
     assert "16 of 16 cells are in" in cli(*command, "--shots", "0,2", "--seeds", "2").out
 
 
+def test_a_cell_that_failed_is_named_with_its_shots(cli, npz, tmp_path, in_process):
+    done = cli("benchmark", npz, "--methods", "cosine", "--shots", "2", "--seeds", "1", "--out", tmp_path / "results")
+    *_, last = done.out.split("seconds", 1)  # below the table
+    assert "small cosine shots=2 zsl seed 0: failed: Cosine compares rows with descriptions" in last
+
+
 def test_a_cell_whose_workers_die_twice_is_a_failed_cell_and_another_worker_takes_over(processes, npz, tmp_path):
     pytest.importorskip("torch")
     out = tmp_path / "out"

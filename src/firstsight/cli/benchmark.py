@@ -146,8 +146,7 @@ class Display:
             self.console.print(self._table(name), soft_wrap=False)
         for record in self.records.values():
             if record.status == "failed":
-                what = f"failed: {record.dataset} {record.method} {record.setting} seed {record.seed}: {record.error}"
-                self.console.print(in_one_line(what))
+                self.console.print(format_record(record))
         self.console.print(f"{len(self.records) - self.failures} of {self.total} cells are done; records: {self.out}")
 
     def on_event(self, event: Event) -> None:
