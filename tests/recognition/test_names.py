@@ -244,7 +244,7 @@ def test_labelled_images_are_added_later_and_kept_when_names_change(dual_encoder
         learn(classes=["owl", "horse"], backbone=dual_encoder, out=tmp_path / "model")
 
 
-def test_a_model_of_names_is_learned_again_with_labelled_images(dual_encoder, photos, tmp_path):
+def test_a_model_of_names_is_learned_again_with_labelled_images(dual_encoder, photos, tmp_path, caplog):
     for number, photo in enumerate(photos):
         folder = tmp_path / ("more" if number == 5 else "images") / NAMES[number % 2]
         folder.mkdir(parents=True, exist_ok=True)
@@ -256,6 +256,7 @@ def test_a_model_of_names_is_learned_again_with_labelled_images(dual_encoder, ph
             [tmp_path / "images" / "wolf" / "1.png", tmp_path / "more" / "wolf" / "5.png"], ["wolf", "horse"]
         )
     again = learn(tmp_path / "images", NAMES, backbone=dual_encoder, out=tmp_path / "model")
+    assert "'horse' was added; 1 labelled sample added; 1 added sample now among the training images." in caplog.text
     assert isinstance(again.model, Blend)  # the default where images and names share a space
     assert sorted(again.model.seen_classes_) == ["horse", "red fox", "wolf"]
     assert len(again.model.added_samples_["codes"]) == 1  # the other one is among the images to learn from

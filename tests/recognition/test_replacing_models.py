@@ -130,7 +130,7 @@ def test_labelled_images_that_were_added_are_kept_and_can_still_be_taken_back(sa
         np.r_[samples.features, [[0, 0, 1.0]]], [*samples.names, "new"], [*samples.labels, "zebra"]
     )  # the first of them is in the training folder now
     relearn(with_one)
-    assert "2 labelled samples added (1 more are among the training images now)" in caplog.text
+    assert "2 labelled samples added; 1 added sample now among the training images. To forget" in caplog.text
     with pytest.raises(BadInput, match=r"2 labelled samples were added to it, and ESZSL cannot learn.*--overwrite"):
         learn(samples, table, method="eszsl", out=tmp_path / "model")
     relearn(overwrite=True)

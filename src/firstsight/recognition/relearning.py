@@ -86,9 +86,10 @@ def _keep(recognizer: Recognizer, changes: FormerChanges, descriptions: pd.DataF
         recognizer.add_classes(taught, replace=True)
     if changes.samples:
         added = sum(_add_call(recognizer, *call) for call in changes.calls)
-        trained = changes.samples - added
-        also = f" ({trained:,} more are among the training images now)" if trained else ""
-        kept.append(f"{counted(added, 'labelled sample')} added{also}")
+        if added:
+            kept.append(f"{counted(added, 'labelled sample')} added")
+        if trained := changes.samples - added:
+            kept.append(f"{counted(trained, 'added sample')} now among the training images")
     # Last: samples may have been added of them. A taught class may have been removed while the model was fitted.
     if removed := {*changes.removed, *changes.forgotten} & set(recognizer.model.classes_.tolist()):
         recognizer.remove_classes(sorted(removed))
