@@ -42,6 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "serving": CORE | {"firstsight", "persistence", "encoders", "recognition", "reporting", "web"},
 }
 MAY_IMPORT["cli"] = {"firstsight", *MAY_IMPORT}
+MAY_IMPORT["__main__"] = {"cli"}
 
 
 def _part(module: Path) -> str:

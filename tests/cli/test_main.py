@@ -19,6 +19,8 @@ def _program(*words, **more):
 def test_the_installed_program_says_its_version():
     done = _program("--version")
     assert (done.returncode, done.stdout, done.stderr) == (0, firstsight.__version__ + "\n", "")
+    module = subprocess.run([sys.executable, "-m", "firstsight", "--version"], capture_output=True, text=True)
+    assert (module.returncode, module.stdout, module.stderr) == (0, done.stdout, "")
 
 
 def test_the_installed_program_answers_a_mistake_with_one_sentence(tmp_path):
