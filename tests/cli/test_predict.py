@@ -221,7 +221,7 @@ def test_a_picture_that_cannot_be_read_is_told_and_the_others_are_named(cli, mod
         (pictures / f"{number}.png").write_bytes(b"")
     done = cli("predict", model, pictures)
     assert done.code == 2
-    assert "None of the 4 pictures could be read" in done.err
+    assert "0 of 4 pictures could be read" in done.err
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from firstsight import encoders
-from firstsight._io.terminal import logger, progress, say
+from firstsight._io.terminal import counted, logger, progress, say
 from firstsight.data.feature_files import FeatureFile, table_beside, write_feature_file
 from firstsight.encoders.backbone import DEFAULT
 from firstsight.encoders.image_folders import ImageFolder, name_as_text, survey_images
@@ -76,7 +76,7 @@ def embed(
     log_skipped(skipped)
     if not encoded.files:
         raise BadInput(
-            f"None of the {len(survey.paths)} pictures in {name_as_text(folder)} could be read "
+            f"0 of {counted(len(survey.paths), 'picture')} in {name_as_text(folder)} could be read "
             f"(for {skipped[0][0]}: {skipped[0][1]}); check them."
         )
     content = FeatureFile(

@@ -274,7 +274,10 @@ class Blend(IncrementalClassifier):
                 raise UnknownName("attribute", column, names)
             position = names.index(column) if isinstance(column, str) else int(column)
             if not 0 <= position < width:
-                raise BadInput(f"A part is to be given column {position} of descriptions that have {width}; give less.")
+                raise BadInput(
+                    f"A part is to be given column {position} of the descriptions; expected positions from 0 to "
+                    f"{width - 1}."
+                )
             positions.append(position)
         if not positions or len(set(positions)) < len(positions):
             raise BadInput(f"The columns of a part must be at least one, each once; got {columns!r}.")

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from firstsight._io.columns import fitted_order
-from firstsight._io.terminal import logger
+from firstsight._io.terminal import counted, logger
 from firstsight.data.feature_files import FeatureFile, read_feature_file
 from firstsight.data.shared_space import same_encoder, text_encoder_of
 from firstsight.encoders.image_folders import is_image, name_as_text, survey_images
@@ -261,7 +261,7 @@ def read_images(
     skipped = [(str(names[row]), reason) for row, reason in unread]
     if not rows:
         name, reason = skipped[0] if skipped else ("", "none was given")
-        raise BadInput(f"None of the {len(images)} pictures could be read (for {name}: {reason}); check them.")
+        raise BadInput(f"0 of {counted(len(images), 'picture')} could be read (for {name}: {reason}); check them.")
     known = [truth[row] for row in rows]
     return InputSamples(
         features,
