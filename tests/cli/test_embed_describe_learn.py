@@ -132,7 +132,7 @@ def test_a_folder_without_a_readable_picture_is_one_sentence(cli, backbone, tmp_
     (tmp_path / "in" / "a.png").write_text("no picture")
     done = cli("embed", tmp_path / "in", *out)
     assert done.code == 2
-    assert "None of the 1 pictures" in done.err
+    assert "0 of 1 picture" in done.err
     assert not (tmp_path / "f.npz").exists()
 
 
