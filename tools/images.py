@@ -53,9 +53,11 @@ def colours(project: Path, scheme: str) -> dict[str, str]:
 
 
 def compared(results: Results, dataset: str = "CUB") -> list[dict[str, Any]]:
-    """T1 and CPU seconds of a fit, mean over seeds, of every method that is ranked."""
+    """T1 and CPU seconds of a fit, mean over seeds, of every method that is ranked and consists of no others."""
     points = []
     for method in results.ranked():
+        if method in ("blend", "transductive-blend"):
+            continue
         runs = [run for run in results.runs(dataset, method, "zsl") if run.cpu_seconds]
         t1 = results.mean_of(dataset, method, "t1")
         if runs and t1 is not None:
