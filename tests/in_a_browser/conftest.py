@@ -22,7 +22,10 @@ PLAIN = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
 def pytest_collection_modifyitems(items) -> None:
-    """All in one process where tests are spread over several (`--dist loadgroup`): one browser and one server do."""
+    """All in one process where tests are spread over several (`--dist loadgroup`): one browser and one server do.
+
+    pytest-xdist 3.8 does not see the groups with pytest 9.2, so no test may rely on it.
+    """
     for item in items:
         if Path(__file__).parent in Path(item.fspath).parents:
             item.add_marker(pytest.mark.xdist_group("browser"))
@@ -118,9 +121,13 @@ def served():
 
 @pytest.fixture(scope="session")
 def site(browser, served, tmp_path_factory) -> Iterator[str]:
-    """The address of `firstsight serve --demo`."""
+    """The address of `firstsight serve --demo`, with a cache of its own.
+
+    What a page teaches stays in the cache; where another process has such a server, too, neither may meet it.
+    """
     folder = tmp_path_factory.mktemp("site")
-    with served(folder / "told", "--demo", "--keep", folder / "kept") as address:
+    own = {"FIRSTSIGHT_CACHE": str(folder / "cache")}
+    with served(folder / "told", "--demo", "--keep", folder / "kept", **own) as address:
         yield address
 
 
